@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 /// Number of hex digits of an address.
 const HEX_DIGITS: usize = 40;
 
-/// The address of a consensus key: the first 20 bytes of its SHA-256 (CometBFT: `crypto/ed25519`).
+/// Returns the address of a consensus key: the first 20 bytes of its SHA-256 (CometBFT: `crypto/ed25519`).
 pub fn validator_address(key: &[u8; 32]) -> Address {
     Address::from_slice(&Sha256::digest(key)[..20])
 }
@@ -32,7 +32,7 @@ pub enum AddressError {
         /// The same address with the correct case.
         expected: String,
     },
-    /// The Bech32 text has a wrong checksum, or another fault.
+    /// The Bech32 text is malformed, for example because of a wrong checksum.
     #[error("invalid Bech32 address: {0}")]
     Bech32(#[from] Bech32Error),
     /// The Bech32 address belongs to another chain.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_are_one_address() {
+    fn all_formats_are_parsed_to_the_same_address() {
         let address: Address = CHECKSUMMED.parse().expect("valid");
         let mut forms = vec![CHECKSUMMED.to_owned(), CHECKSUMMED[2..].to_owned()];
         forms.push(CHECKSUMMED.to_lowercase());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_says_so() {
+    fn wrong_checksum_is_reported() {
         let wrong = CHECKSUMMED.replace('F', "f");
         let error = parse_address(&wrong, "cosmos").expect_err("refused");
         assert_eq!(error, AddressError::Checksum { expected: CHECKSUMMED.to_owned() });
@@ -153,22 +153,22 @@ mod tests {
     }
 
     #[test]
-    fn mixed_case_prefix_and_length_say_so() {
-        let refused = |text: &str| parse_address(text, "cosmos").expect_err("refused");
+    fn wrong_case_prefix_and_length_are_reported() {
+        let error_of = |text: &str| parse_address(text, "cosmos").expect_err("refused");
         let mixed = bech32("cosmos", &[7; 20]).replacen('c', "C", 1);
-        assert_eq!(refused(&mixed), AddressError::Bech32(Bech32Error::MixedCase));
+        assert_eq!(error_of(&mixed), AddressError::Bech32(Bech32Error::MixedCase));
         let (found, expected) = ("osmo".to_owned(), "cosmos".to_owned());
-        assert_eq!(refused(&bech32("osmo", &[7; 20])), AddressError::Prefix { found, expected });
+        assert_eq!(error_of(&bech32("osmo", &[7; 20])), AddressError::Prefix { found, expected });
         for bytes in [19, 21] {
-            let refused_hex = refused(&"11".repeat(bytes));
-            assert_eq!(refused_hex, AddressError::Length(2 * bytes));
-            let refused_bech32 = refused(&bech32("cosmosvaloper", &vec![7; bytes]));
-            assert_eq!(refused_bech32, AddressError::Bytes(bytes));
+            let hex_error = error_of(&"11".repeat(bytes));
+            assert_eq!(hex_error, AddressError::Length(2 * bytes));
+            let bech32_error = error_of(&bech32("cosmosvaloper", &vec![7; bytes]));
+            assert_eq!(bech32_error, AddressError::Bytes(bytes));
         }
     }
 
     #[test]
-    fn bad_texts_are_refused() {
+    fn invalid_texts_are_refused() {
         let other = bech32("osmo", &[7; 20]);
         let long = bech32("cosmos", &[7; 32]);
         let texts = ["", "0x", "0x12", "0xzz", "hello", "1", "é1", "cosmos1", &other, &long];

@@ -1,11 +1,11 @@
-//! The name of the only key algorithm.
+//! Checks the name of the only supported key algorithm.
 
 /// ECDSA on secp256k1 with Ethereum's addresses and hashes.
 pub const ALGORITHM: &str = "eth_secp256k1";
-/// A misspelling in documents of such chains. It is accepted and never written.
+/// A misspelling in the documentation of chains with this algorithm. It is accepted, but never written.
 const ALIAS: &str = "eth_secp265k1";
 
-/// A name is not that of the algorithm of this chain.
+/// A name that is not that of the chain's key algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown key algorithm {0:?}: this chain has {ALGORITHM}")]
 pub struct UnknownAlgorithm(pub String);
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_misspelling_is_read_and_corrected() {
+    fn misspelling_is_accepted_and_corrected() {
         assert_eq!(check_algorithm("eth_secp265k1"), Ok("eth_secp256k1"));
         assert!(check_algorithm("secp256k1").is_err());
     }

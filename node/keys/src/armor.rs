@@ -1,6 +1,6 @@
-//! Private keys in ASCII armor with a passphrase, as Cosmos chains export and import them: Argon2id,
-//! ChaCha20-Poly1305 with a zero nonce (each file has its own salt and therefore its own key), the key in amino
-//! encoding, and base64 lines between `BEGIN` and `END`.
+//! Encrypts and decrypts private keys in ASCII armor with a passphrase, as Cosmos chains export and import them:
+//! Argon2id, ChaCha20-Poly1305 with a zero nonce (each file has its own salt and therefore its own key), the key in
+//! amino encoding, and base64 lines between `BEGIN` and `END`.
 
 use super::{KeyError, PrivateKey, algorithm::check_algorithm};
 use alloy_primitives::hex;
@@ -15,7 +15,7 @@ const BEGIN: &str = "-----BEGIN TENDERMINT PRIVATE KEY-----";
 const END: &str = "-----END TENDERMINT PRIVATE KEY-----";
 /// Amino's name of the private key type.
 const AMINO_NAME: &str = "os/PrivKeyEthSecp256k1";
-/// Argon2id costs that the format fixes: passes, KiB of memory, lanes.
+/// The Argon2id costs of the format: passes, memory in KiB, lanes.
 const PASSES: u32 = 1;
 const MEMORY_KIB: u32 = 64 << 10;
 const LANES: u32 = 4;
@@ -25,7 +25,7 @@ const MAX_SALT_BYTES: usize = 64;
 const KEY_BYTES: usize = 32;
 /// Zero, because each key encrypts one message only.
 const NONCE: [u8; 12] = [0; 12];
-/// Characters of base64 per line.
+/// Maximum number of base64 characters per line.
 const LINE_CHARS: usize = 64;
 /// Maximum size of a file in bytes. Usual files have about 300.
 pub const MAX_FILE_BYTES: usize = 64 << 10;
@@ -59,7 +59,7 @@ pub fn is_armor(text: &str) -> bool {
     text.trim_start().starts_with("-----BEGIN")
 }
 
-/// Encrypts a key to armored text, with a line break at its end.
+/// Encrypts a key to armored text, which ends with a line break.
 ///
 /// # Errors
 /// If there are no random bytes.
@@ -159,7 +159,7 @@ fn parse(text: &str) -> Result<Armor, ArmorError> {
 }
 
 fn cipher(passphrase: &str, salt: &[u8]) -> ChaCha20Poly1305 {
-    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(KEY_BYTES)).expect("fixed costs");
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(KEY_BYTES)).expect("valid costs");
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(passphrase.as_bytes(), salt, key.as_mut())
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes_and_nothing_else() {
+    fn encrypted_key_is_decrypted_and_altered_text_is_refused() {
         let key = PrivateKey::random().unwrap();
         let text = encrypt(&key, "passphrase").unwrap();
         assert!(is_armor(&text));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn checksum_and_prefix_as_others_compute_them() {
+    fn checksum_and_amino_prefix_have_the_known_values() {
         // The check value of CRC-24/OPENPGP, and the prefix of a type whose value is well known.
         assert_eq!(crc24(b"123456789"), 0x21cf02);
         assert_eq!(amino_prefix("tendermint/PubKeySecp256k1"), [0xeb, 0x5a, 0xe9, 0x87]);

@@ -1,6 +1,6 @@
-//! The Bech32 formats (BIP-173, not Bech32m): three kinds of address and three of public key, distinguished by
-//! the suffix of the chain's prefix. None of them contains an amino prefix: an address has 20 raw bytes, and a
-//! key 33.
+//! Encodes and decodes the Bech32 formats (BIP-173, not Bech32m): three kinds of address and three of public key,
+//! which differ in the suffix of the chain's prefix. None of them contains an amino prefix: an address has 20 raw
+//! bytes, and a key 33.
 
 use super::{KeyError, PublicKey};
 use alloy_primitives::Address;
@@ -20,7 +20,7 @@ use std::{fmt, str::FromStr};
 pub const BECH32_KINDS: [Bech32Kind; 3] =
     [Bech32Kind::Account, Bech32Kind::Validator, Bech32Kind::Consensus];
 
-/// What a Bech32 address or public key identifies. The bytes are the same for all three kinds.
+/// The kind of a Bech32 address or public key. The encoded bytes are the same for all three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bech32Kind {
     /// A user: no suffix.
@@ -62,7 +62,7 @@ impl Bech32Kind {
     /// Encodes an address as this kind.
     ///
     /// # Panics
-    /// If the chain's prefix is not a valid human-readable part. Genesis checks it.
+    /// If the chain's prefix is not a valid human-readable part. It is checked when the genesis file is read.
     pub fn address(self, prefix: &str, address: Address) -> String {
         encode(&self.address_prefix(prefix), address.as_slice())
     }
@@ -94,7 +94,7 @@ impl FromStr for Bech32Kind {
 /// Encodes the address of an account with the chain's prefix.
 ///
 /// # Panics
-/// If the prefix is not a valid human-readable part. Genesis checks it.
+/// If the prefix is not a valid human-readable part. It is checked when the genesis file is read.
 pub fn bech32(prefix: &str, address: Address) -> String {
     Bech32Kind::Account.address(prefix, address)
 }
@@ -119,7 +119,7 @@ pub enum Bech32Error {
     /// The text has mixed case, which BIP-173 forbids.
     #[error("mixed upper and lower case")]
     MixedCase,
-    /// Any other fault: a character, the separator, or the length.
+    /// A character, the separator or the length is wrong.
     #[error("{0}")]
     Form(String),
 }
@@ -127,7 +127,7 @@ pub enum Bech32Error {
 /// Decodes Bech32 text of any chain. Returns the human-readable part in lower case, and the bytes.
 ///
 /// # Errors
-/// If it is not well-formed. The caller checks length and prefix.
+/// If the text is malformed. The caller has to check the length and the prefix.
 pub fn decode_any(text: &str) -> Result<(String, Vec<u8>), Bech32Error> {
     let decoded = CheckedHrpstring::new::<Bech32>(text).map_err(|error| match error {
         CheckedHrpstringError::Checksum(ChecksumError::InvalidResidue(_)) => Bech32Error::Checksum,
@@ -166,7 +166,7 @@ mod tests {
     use alloy_primitives::address;
 
     #[test]
-    fn the_kinds_of_an_address() {
+    fn each_kind_of_address_has_its_prefix() {
         let address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         let expected = [
             "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq",
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
-        let good = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
-        assert!(decode_any(good).is_ok());
-        assert!(decode_any(&good.to_uppercase()).is_ok());
-        assert_eq!(decode_any(&good.replace("jtq", "jtp")), Err(Bech32Error::Checksum));
-        assert_eq!(decode_any(&good.replace('w', "W")), Err(Bech32Error::MixedCase));
-        assert_eq!(decode_any(&good.replace("cos", "Cos")), Err(Bech32Error::MixedCase));
+    fn checksum_case_and_form_errors_are_distinguished() {
+        let valid = "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq";
+        assert!(decode_any(valid).is_ok());
+        assert!(decode_any(&valid.to_uppercase()).is_ok());
+        assert_eq!(decode_any(&valid.replace("jtq", "jtp")), Err(Bech32Error::Checksum));
+        assert_eq!(decode_any(&valid.replace('w', "W")), Err(Bech32Error::MixedCase));
+        assert_eq!(decode_any(&valid.replace("cos", "Cos")), Err(Bech32Error::MixedCase));
         assert!(matches!(decode_any("cosmos"), Err(Bech32Error::Form(_))));
     }
 }

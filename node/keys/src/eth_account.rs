@@ -1,18 +1,18 @@
-//! The data of an account.
+//! The data of an account in query responses.
 
 use super::PublicKey;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 
-/// An account in the responses of queries, with the fields of Ethereum and of the Cosmos interfaces.
+/// An account in a query response, with the fields of Ethereum and of the Cosmos interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EthAccount {
-    /// Its address.
+    /// Address.
     pub address: Address,
-    /// Number of transactions sent; the `sequence` of the Cosmos interfaces.
+    /// Nonce; the `sequence` of the Cosmos interfaces.
     pub nonce: u64,
     /// Balance, in wei.
     pub balance: U256,
-    /// Keccak-256 of its code. The code of a delegating account (EIP-7702) is the delegation designator.
+    /// Keccak-256 of the code. The code of a delegating account (EIP-7702) is the delegation designator.
     pub code_hash: B256,
     /// Public key, if it could be recovered from a signature.
     pub public_key: Option<PublicKey>,

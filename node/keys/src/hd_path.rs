@@ -9,7 +9,7 @@ pub const COIN_TYPE: u32 = 60;
 const PURPOSE: u32 = 44;
 /// Number of steps of a BIP-44 path: purpose, coin type, account, change, index.
 const STEPS: usize = 5;
-/// The first three steps are hardened, the last two are not.
+/// Number of steps at the start that are hardened. The others are not.
 const HARDENED_STEPS: usize = 3;
 /// The names of the steps.
 const NAMES: [&str; STEPS] = ["purpose", "coin type", "account", "change", "index"];
@@ -58,8 +58,8 @@ impl HdPath {
 
     pub(super) fn derivation(&self) -> DerivationPath {
         let mut path = DerivationPath::default();
-        for (place, &step) in self.steps.iter().enumerate() {
-            let hardened = place < HARDENED_STEPS;
+        for (position, &step) in self.steps.iter().enumerate() {
+            let hardened = position < HARDENED_STEPS;
             path.push(ChildNumber::new(step, hardened).expect("steps are below 2^31"));
         }
         path
@@ -89,7 +89,7 @@ impl FromStr for HdPath {
             return Err(form());
         }
         let mut steps = [0; STEPS];
-        for (place, part) in parts.enumerate() {
+        for (position, part) in parts.enumerate() {
             let (digits, hardened) = match part.strip_suffix(['\'', 'h', 'H']) {
                 Some(digits) => (digits, true),
                 None => (part, false),
@@ -97,10 +97,10 @@ impl FromStr for HdPath {
             let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(digits);
             let step = number.and_then(|digits| digits.parse().ok()).filter(|&s| s < INDEX_LIMIT);
             let step = step.ok_or_else(|| PathError::Step(part.to_owned()))?;
-            match (place < HARDENED_STEPS, hardened) {
-                (true, false) => return Err(PathError::NotHardened(NAMES[place], step)),
-                (false, true) => return Err(PathError::Hardened(NAMES[place], step)),
-                _ => steps[place] = step,
+            match (position < HARDENED_STEPS, hardened) {
+                (true, false) => return Err(PathError::NotHardened(NAMES[position], step)),
+                (false, true) => return Err(PathError::Hardened(NAMES[position], step)),
+                _ => steps[position] = step,
             }
         }
         if steps[0] != PURPOSE {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_it_writes() {
+    fn formatted_path_is_parsed_to_the_same_path() {
         let path = HdPath::new(118, 2, 7).unwrap();
         assert_eq!(path.to_string(), "m/44'/118'/2'/0/7");
         assert_eq!(path.to_string().parse(), Ok(path));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
+    fn errors_name_the_step() {
         let fault = |text: &str| text.parse::<HdPath>().unwrap_err();
         assert_eq!(fault("m/44'/60/0'/0/0"), PathError::NotHardened("coin type", 60));
         assert_eq!(fault("m/44'/60'/0'/0/0'"), PathError::Hardened("index", 0));

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Bytes of a private key.
+/// Size of a private key in bytes.
 pub const PRIVATE_KEY_BYTES: usize = 32;
-/// Bytes of a compressed public key (SEC 1).
+/// Size of a compressed public key in bytes (SEC 1).
 pub const PUBLIC_KEY_BYTES: usize = 33;
 /// The type in the JSON and protobuf forms of a public key.
 const PUBLIC_KEY_TYPE: &str = "/cosmos.evm.crypto.v1.ethsecp256k1.PubKey";
@@ -160,7 +160,7 @@ impl PublicKey {
             want: PUBLIC_KEY_BYTES,
             got: bytes.len(),
         })?;
-        // The library accepts another format of 33 bytes, which has no parity.
+        // The library also accepts a format of 33 bytes without the parity of the y coordinate.
         if !matches!(bytes[0], 2 | 3) {
             return Err(KeyError::Point);
         }
@@ -181,7 +181,7 @@ impl PublicKey {
     /// Parses `{"@type":"...","key":"base64"}`.
     ///
     /// # Errors
-    /// Those of [`Self::from_base64`], and if the JSON or the type of the key is different.
+    /// Those of [`Self::from_base64`], and if the JSON is malformed or has another key type.
     pub fn from_json(text: &str) -> Result<Self, KeyError> {
         let json: PublicKeyJson =
             serde_json::from_str(text).map_err(|error| KeyError::Json(error.to_string()))?;
@@ -204,8 +204,8 @@ impl PublicKey {
 
     /// Returns the address: the last 20 bytes of the Keccak-256 of the uncompressed point.
     pub fn address(&self) -> Address {
-        let point = k256::PublicKey::from_sec1_bytes(&self.0).expect("checked when it was made");
-        // Byte 0 is the format; the coordinates follow.
+        let point = k256::PublicKey::from_sec1_bytes(&self.0).expect("it was checked before");
+        // Byte 0 is the format, and is not hashed.
         let hash = keccak256(&point.to_encoded_point(false).as_bytes()[1..]);
         Address::from_word(hash)
     }
@@ -225,7 +225,7 @@ mod tests {
     const JSON: &str = r#"{"@type":"/cosmos.evm.crypto.v1.ethsecp256k1.PubKey","key":"A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11"}"#;
 
     #[test]
-    fn the_worked_example() {
+    fn address_and_json_of_a_known_key_are_correct() {
         let key = PrivateKey::from_hex(KEY).unwrap();
         assert_eq!(key.address().to_string(), "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         assert_eq!(key.public_key().to_json(), JSON);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_keys_are_refused() {
+    fn invalid_keys_are_refused() {
         let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
         assert_eq!(PrivateKey::from_hex(order).unwrap_err(), KeyError::Range);
         assert_eq!(PrivateKey::from_hex(&"0".repeat(64)).unwrap_err(), KeyError::Range);

@@ -1,5 +1,5 @@
-//! Keystore files of version 3 (Web3 Secret Storage): one private key with a passphrase, as geth, web3.py and
-//! ethers write them. Reads and writes scrypt and PBKDF2.
+//! Encrypts and decrypts keystore files of version 3 (Web3 Secret Storage): one private key with a passphrase, as geth,
+//! web3.py and ethers write them. Both key derivation functions of the format are supported, scrypt and PBKDF2.
 
 use super::{KeyError, PrivateKey};
 use aes::cipher::{KeyIvInit, StreamCipher};
@@ -12,7 +12,7 @@ type Aes128Ctr = ctr::Ctr128BE<aes::Aes128>;
 
 /// The supported version.
 const VERSION: u64 = 3;
-/// The only cipher that version 3 files use.
+/// The only cipher of the format.
 const CIPHER: &str = "aes-128-ctr";
 /// The only pseudorandom function of PBKDF2 in the format.
 const PRF: &str = "hmac-sha256";
@@ -22,11 +22,11 @@ const DERIVED_BYTES: usize = 32;
 const MAX_SCRYPT_BYTES: u64 = 1 << 30;
 /// Maximum scrypt work of a file, as N x r x p: eight times geth's standard.
 const MAX_SCRYPT_WORK: u64 = 1 << 24;
-/// Maximum PBKDF2 rounds of a file: ten times what current wallets write.
+/// Maximum number of PBKDF2 rounds of a file: ten times that of current wallets.
 const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
-/// PBKDF2 rounds of new files, as OWASP recommends for HMAC-SHA-256.
+/// Number of PBKDF2 rounds of new files, as OWASP recommends for HMAC-SHA-256.
 const PBKDF2_ROUNDS: u32 = 600_000;
-/// geth's standard scrypt: log2 N, r and p; 256 MiB and about a second.
+/// scrypt parameters of new files, log2 N, r and p, as in geth: 256 MiB and about a second.
 const SCRYPT_LOG_N: u8 = 18;
 const SCRYPT_R: u32 = 8;
 const SCRYPT_P: u32 = 1;
@@ -153,7 +153,7 @@ pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, KeystoreError
         return Err(KeystoreError::Range("ciphertext"));
     }
     let derived = derive(&crypto.kdf, &crypto.kdfparams, passphrase)?;
-    if check(&derived, &bytes) != B256::from(mac) {
+    if compute_mac(&derived, &bytes) != B256::from(mac) {
         return Err(KeystoreError::WrongPassphrase);
     }
     cipher(&derived, iv).apply_keystream(&mut bytes);
@@ -206,7 +206,7 @@ pub fn encrypt(key: &PrivateKey, passphrase: &str, kdf: Kdf) -> Result<String, K
             ciphertext: hex::encode(*bytes),
             kdf: name.to_owned(),
             kdfparams,
-            mac: hex::encode(check(&derived, bytes.as_ref())),
+            mac: hex::encode(compute_mac(&derived, bytes.as_ref())),
         },
         id: Some(uuid(id)),
         version: VERSION.into(),
@@ -226,7 +226,7 @@ fn derive(
             let salt = salt(&params.salt, params.dklen)?;
             let costs = scrypt_costs(params.n, params.r, params.p)?;
             scrypt::scrypt(passphrase.as_bytes(), &salt, &costs, derived.as_mut())
-                .expect("32 bytes are asked for");
+                .expect("32 bytes are a valid length");
         }
         "pbkdf2" => {
             let params = Pbkdf2Params::deserialize(params).map_err(json_error)?;
@@ -245,8 +245,8 @@ fn derive(
     Ok(derived)
 }
 
-/// Decodes the salt after checking the derived length. Only the first 32 bytes are used, and they are the same
-/// for any longer length of both functions.
+/// Decodes the salt, and checks the derived length. Only the first 32 derived bytes are used, and in both functions
+/// they do not depend on the length.
 fn salt(text: &str, dklen: u32) -> Result<Vec<u8>, KeystoreError> {
     if (dklen as usize) < DERIVED_BYTES {
         return Err(KeystoreError::Range("dklen"));
@@ -277,7 +277,7 @@ fn cipher(derived: &[u8; DERIVED_BYTES], iv: [u8; IV_BYTES]) -> Aes128Ctr {
 }
 
 /// Returns the MAC: Keccak-256 of the second half of the derived bytes and the ciphertext.
-fn check(derived: &[u8; DERIVED_BYTES], ciphertext: &[u8]) -> B256 {
+fn compute_mac(derived: &[u8; DERIVED_BYTES], ciphertext: &[u8]) -> B256 {
     let mut hash = Keccak256::new();
     hash.update(&derived[16..]);
     hash.update(ciphertext);
@@ -319,7 +319,7 @@ mod tests {
     const SCRYPT: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"83dbcc02d8ccb40e466191a123791e0e"},"ciphertext":"d172bf743a674da9cdad04534d56926ef8358534d458fffccd4e6ad2fbde479c","kdf":"scrypt","kdfparams":{"dklen":32,"n":262144,"r":1,"p":8,"salt":"ab0c7876052600dd703518d6fc3fe8984592145b591fc8fb5c6d43190334ba19"},"mac":"2103ac29920d71da29f15d75b4a16dbe95cfd7ff8faea1056c33131d846e3097"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 
     #[test]
-    fn the_examples_of_the_format_open() {
+    fn examples_of_the_specification_are_decrypted() {
         for file in [PBKDF2, SCRYPT] {
             let key = decrypt(file, PASSPHRASE).unwrap();
             assert_eq!(hex::encode(*key.to_bytes()), KEY);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_write_opens() {
+    fn encrypted_keys_are_decrypted() {
         let key = PrivateKey::from_hex(KEY).unwrap();
         for kdf in [Kdf::Scrypt, Kdf::Pbkdf2] {
             let file = encrypt(&key, "päss", kdf).unwrap();
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn truncated_and_altered_files_are_refused() {
-        // Every shorter text is malformed, which is found before any key derivation.
+        // Every shorter text is malformed JSON, which is detected before any key derivation.
         for end in (0..PBKDF2.len()).step_by(7) {
             let error = decrypt(&PBKDF2[..end], PASSPHRASE).unwrap_err();
             assert!(matches!(error, KeystoreError::Json(_)), "{end}: {error}");

@@ -1,7 +1,7 @@
-//! Accounts: the formats of addresses, and keys.
+//! Keys, and the formats of addresses.
 //!
-//! - [`parse_address`] parses an address in any format; [`Bech32Kind`] writes the Bech32 formats.
-//! - [`PublicKey`] and [`PrivateKey`] are keys of the only algorithm, [`ALGORITHM`].
+//! - [`parse_address`] parses an address in any format; [`Bech32Kind`] encodes the Bech32 formats.
+//! - [`PublicKey`] and [`PrivateKey`] are keys of the only supported algorithm, [`ALGORITHM`].
 //! - [`HdPath`] and [`mnemonic`] derive keys from phrases; [`keystore`] and [`armor`] read and write key files
 //!   of other programs; [`keyring`] stores named keys.
 //! - [`Signers`] are the keys with which a node may sign for its clients.

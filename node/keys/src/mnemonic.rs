@@ -1,7 +1,7 @@
 //! Mnemonic phrases (BIP-39) and the keys derived from them (BIP-32).
 //!
 //! Phrases may be in any of the ten languages of BIP-39, which is detected by their words. Words and passphrase
-//! are normalised (NFKD) first, so that the same input always results in the same key.
+//! are normalised (NFKD) first, so different encodings of the same text result in the same key.
 
 use super::{HdPath, PrivateKey};
 use bip39::{Error as Bip39Error, Language, Mnemonic};
@@ -12,9 +12,9 @@ use zeroize::Zeroizing;
 pub const DEFAULT_WORDS: usize = 24;
 /// Valid numbers of words.
 pub const WORD_COUNTS: [usize; 5] = [12, 15, 18, 21, 24];
-/// Three words encode 33 bits: 32 of entropy and one of checksum.
+/// Bytes of entropy in three words, which encode 33 bits: 32 of entropy and one of checksum.
 const ENTROPY_BYTES_PER_THREE_WORDS: usize = 4;
-/// Maximum size of a phrase in bytes: 24 words of at most 8 letters, in decomposed UTF-8.
+/// Maximum size of a phrase in bytes. It is sufficient for 24 words of 8 letters in decomposed UTF-8.
 pub const MAX_PHRASE_BYTES: usize = 2048;
 
 /// Why a text is not a phrase.
@@ -24,7 +24,7 @@ pub enum MnemonicError {
     /// The number of words is wrong.
     #[error("invalid mnemonic: {0} words, want 12, 15, 18, 21 or 24")]
     WordCount(usize),
-    /// A word is in no word list, or in that of another language than the previous words.
+    /// A word is not in a word list, or is in that of another language than the previous words.
     #[error("invalid mnemonic: word {place}, {word:?}, is not in the word list")]
     UnknownWord {
         /// Its position, starting at 1.
@@ -95,13 +95,13 @@ impl Phrase {
         let mut checksum_failed = false;
         let mut furthest = 0;
         for (_, language) in LANGUAGES {
-            // If all words are in two languages, both result in the same text and therefore in the same seed.
+            // If all words are in two lists, both languages have the same text and therefore the same seed.
             match Mnemonic::parse_in_normalized(language, &normal) {
                 Ok(phrase) => return Ok(Self(phrase)),
                 Err(Bip39Error::BadWordCount(count)) => {
                     return Err(MnemonicError::WordCount(count));
                 }
-                Err(Bip39Error::UnknownWord(place)) => furthest = furthest.max(place),
+                Err(Bip39Error::UnknownWord(position)) => furthest = furthest.max(position),
                 Err(_) => checksum_failed = true,
             }
         }
@@ -124,7 +124,7 @@ impl Phrase {
         text
     }
 
-    /// Returns the 64 bytes from which keys are derived. `passphrase` is that of BIP-39, which is often empty.
+    /// Returns the seed of 64 bytes from which keys are derived. `passphrase` is that of BIP-39, which is often empty.
     pub fn seed(&self, passphrase: &str) -> Zeroizing<[u8; 64]> {
         Zeroizing::new(self.0.to_seed(passphrase))
     }
@@ -132,7 +132,7 @@ impl Phrase {
     /// Returns the key at `path`.
     ///
     /// # Errors
-    /// If there is no key at this path, which is extremely unlikely.
+    /// If there is no key at this path, which has a probability below 2^-127.
     pub fn derive(&self, passphrase: &str, path: &HdPath) -> Result<PrivateKey, MnemonicError> {
         let seed = self.seed(passphrase);
         let derived = bip32::ExtendedPrivateKey::<k256::SecretKey>::derive_from_path(
@@ -181,7 +181,7 @@ mod tests {
     const TEST: &str = "test test test test test test test test test test test junk";
 
     #[test]
-    fn the_worked_example() {
+    fn keys_of_a_known_phrase_are_correct() {
         let phrase = Phrase::parse(TEST).unwrap();
         let address = |coin, index| {
             let path = HdPath::new(coin, 0, index).unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named() {
+    fn errors_name_the_cause() {
         let fault = |text: &str| Phrase::parse(text).unwrap_err();
         assert_eq!(fault(""), MnemonicError::WordCount(0));
         assert_eq!(fault("test test"), MnemonicError::WordCount(2));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn every_language_and_length_reads_back() {
+    fn phrases_of_every_language_and_length_are_parsed() {
         for language in language_names() {
             for words in WORD_COUNTS {
                 let phrase = Phrase::random(words, language).unwrap();

@@ -1,4 +1,4 @@
-//! Accounts of the chain's modules.
+//! Computes the addresses of the accounts of the chain's modules.
 
 use alloy_primitives::Address;
 use sha2::{Digest, Sha256};
@@ -25,7 +25,7 @@ mod tests {
     use alloy_primitives::address;
 
     #[test]
-    fn known_modules() {
+    fn addresses_of_modules_are_those_of_the_cosmos_sdk() {
         let known = [
             ("gov", address!("7b5Fe22B5446f7C62Ea27B8BD71CeF94e03f3dF2")),
             ("fee_collector", address!("f1829676DB577682E944fc3493d451B67Ff3E29F")),

@@ -1,5 +1,5 @@
-//! Files with secrets. They are readable by their owner only, are replaced atomically, and are read into memory
-//! that is zeroed.
+//! Reads and writes files with secrets. They are readable by their owner only, are replaced atomically, and are read
+//! into memory that is zeroed.
 
 use platform::whole_file::{self, UNFINISHED};
 use std::{
@@ -9,13 +9,13 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Readable and writable by the owner only.
+/// The mode of files: readable and writable by the owner only.
 const FILE_MODE: u32 = 0o600;
-/// The same for folders.
+/// The same mode for folders, which also need the permission to be entered.
 const FOLDER_MODE: u32 = 0o700;
 
 /// Replaces `path` by a file with `bytes`, which is written under another name in the same folder, synced and
-/// renamed. An interruption leaves the previous file, or none, but never a part of the new one.
+/// renamed. An interruption leaves the previous file (if there was one) or the new one, but never a part of it.
 ///
 /// # Errors
 /// Those of the file system. In that case no other file is left in the folder.
@@ -23,24 +23,24 @@ pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     whole_file::write_with_mode(path, bytes, FILE_MODE)
 }
 
-/// Reads a file of at most `most` bytes.
+/// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
 /// Those of the file system, and `FileTooLarge` for a longer file.
-pub fn read_secret(path: &Path, most: usize) -> io::Result<Zeroizing<Vec<u8>>> {
+pub fn read_secret(path: &Path, limit: usize) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
     // The buffer is allocated once, because growing it would leave copies in memory.
-    let about = file.metadata()?;
-    let length = if about.is_file() { about.len().min(most as u64) as usize } else { most };
+    let metadata = file.metadata()?;
+    let length = if metadata.is_file() { metadata.len().min(limit as u64) as usize } else { limit };
     let mut bytes = Zeroizing::new(Vec::with_capacity(length + 1));
-    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > most {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("above {most} bytes")));
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("above {limit} bytes")));
     }
     Ok(bytes)
 }
 
-/// Removes the files that killed writers have left in a folder. The caller must be its only writer.
+/// Removes unfinished files of killed processes from a folder. The caller must be the only writer in the folder.
 pub(super) fn remove_unfinished(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -62,7 +62,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn replaces_whole_files_readable_by_their_owner() {
+    fn written_file_replaces_the_old_one_and_is_readable_by_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         fs::write(&path, "old").unwrap();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_leaves_the_old_file_and_nothing_else() {
+    fn failed_write_leaves_only_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("taken");
         fs::create_dir(&path).unwrap();

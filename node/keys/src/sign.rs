@@ -1,14 +1,14 @@
-//! Signatures of a key, and the hashes that wallets sign in addition to transactions: messages (EIP-191) and
-//! typed data (EIP-712).
+//! Signs with a key, and computes the hashes that wallets sign in addition to those of transactions: messages
+//! (EIP-191) and typed data (EIP-712).
 
 use super::PrivateKey;
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{B256, eip191_hash_message};
 use k256::ecdsa::SigningKey;
 
-/// Bytes of a signature: r, s and the parity of R's y coordinate, 0 or 1.
+/// Size of a signature in bytes: r, s and the parity of R's y coordinate, 0 or 1.
 pub const SIGNATURE_BYTES: usize = 65;
-/// Maximum size of typed data in bytes. Wallets show typed data to people before they sign it.
+/// Maximum size of typed data in bytes. Wallets show typed data before it is signed, so it is much smaller.
 const MAX_TYPED_DATA_BYTES: usize = 1 << 20;
 
 /// Why typed data cannot be hashed.
@@ -36,7 +36,7 @@ pub fn message_hash(message: &[u8]) -> B256 {
 /// Returns the hash of typed data in the JSON of EIP-712: `types`, `primaryType`, `domain`, `message`.
 ///
 /// # Errors
-/// If the JSON is malformed, or its values do not fit its types.
+/// If the JSON is malformed or above 1 MiB, or its values do not fit its types.
 pub fn typed_data_hash(json: &str) -> Result<B256, TypedDataError> {
     if json.len() > MAX_TYPED_DATA_BYTES {
         return Err(TypedDataError(format!("larger than {MAX_TYPED_DATA_BYTES} bytes")));
@@ -64,7 +64,7 @@ mod tests {
 
     /// The example in the documentation of web3.js, which other wallets use as well.
     #[test]
-    fn a_message_as_wallets_sign_it() {
+    fn message_signature_equals_that_of_wallets() {
         let hash = message_hash(b"Some data");
         let known = b256!("1da44b586eb0729ff70a73c326926f6ed5a25f5b056e7f47fbc6e58d86871655");
         assert_eq!(hash, known);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_typed_data_is_refused() {
+    fn invalid_typed_data_is_refused() {
         for json in ["", "{}", "[]", r#"{"types":{},"primaryType":"X","domain":{},"message":{}}"#] {
             assert!(typed_data_hash(json).is_err(), "{json}");
         }

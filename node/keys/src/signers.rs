@@ -1,9 +1,9 @@
-//! The keys with which a node signs for its clients: those of a keyring, which is read at startup, if the operator has
-//! enabled that, and those of the development accounts on a development chain. Each key can be locked, and unlocked
-//! with the keyring's passphrase. Without a keyring, any passphrase is accepted, because the keys are public.
+//! Holds the keys with which a node signs for its clients: those of a keyring, which is read at startup if the
+//! operator has enabled it, and those of the development accounts on a development chain. Each key can be locked, and
+//! unlocked with the keyring's passphrase. Without a keyring, any passphrase is accepted: development keys are public.
 //!
 //! Only signatures are returned, never keys. Passphrases are checked by opening the keyring, one check at a
-//! time: each takes some tenths of a second and 128 MiB, which also slows down guessing.
+//! time: a check takes some tenths of a second and 128 MiB, which also slows down guessing.
 
 use super::{
     PrivateKey,
@@ -33,19 +33,19 @@ pub enum SignerError {
     Keyring(#[from] KeyringError),
 }
 
-/// A key and the time until which it can be used without a passphrase.
+/// A key, and whether it can be used without a passphrase.
 #[derive(Debug)]
-struct Held {
+struct HeldKey {
     address: Address,
     key: PrivateKey,
-    open: Open,
+    state: LockState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Open {
-    Always,
-    Until(Instant),
-    No,
+enum LockState {
+    Unlocked,
+    UnlockedUntil(Instant),
+    Locked,
 }
 
 /// The keys with which the node signs for its clients.
@@ -53,11 +53,11 @@ enum Open {
 pub struct Signers {
     /// The keyring, and its folder.
     keyring: Option<(Backend, PathBuf)>,
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<HeldKey>>,
     checking: Mutex<()>,
 }
 
-/// Ignores poisoning: each change is one assignment, so a panic leaves the list consistent.
+/// Ignores poisoning: each change is one operation on the list, so a panic leaves the list consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -65,36 +65,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Signers {
     /// Takes the private keys of an opened keyring of `backend` in `folder`. All of them are unlocked.
     pub fn new(backend: Backend, folder: PathBuf, keyring: &Keyring) -> Self {
-        let held = keyring.records().iter().filter_map(Held::of).collect();
+        let held = keyring.records().iter().filter_map(HeldKey::of).collect();
         Self { keyring: Some((backend, folder)), held: Mutex::new(held), checking: Mutex::new(()) }
     }
 
-    /// Takes the public keys of a development chain; new keys are forgotten when the node stops.
+    /// Takes the private keys of a development chain, which are public knowledge. New keys are lost at shutdown.
     pub fn of_development(keys: impl Iterator<Item = PrivateKey>) -> Self {
-        let held = keys.map(Held::unlocked).collect();
+        let held = keys.map(HeldKey::unlocked).collect();
         Self { keyring: None, held: Mutex::new(held), checking: Mutex::new(()) }
     }
 
-    /// Adds the keys of a development chain behind those of the keyring, unless it has them already.
+    /// Adds the keys of a development chain after those of the keyring, except for keys that it has already.
     #[must_use]
     pub fn with_development(self, keys: impl Iterator<Item = PrivateKey>) -> Self {
         for key in keys {
             let mut held = lock(&self.held);
             if !held.iter().any(|held| held.address == key.address()) {
-                held.push(Held::unlocked(key));
+                held.push(HeldKey::unlocked(key));
             }
         }
         self
     }
 
-    /// Returns the addresses of the keys, in the order of their names. New keys are at the end.
+    /// Returns the addresses of the keys: first those of the keyring in the order of their names, then those of the
+    /// development chain, then new ones.
     pub fn accounts(&self) -> Vec<Address> {
         lock(&self.held).iter().map(|held| held.address).collect()
     }
 
     /// Returns the addresses, and whether each key is unlocked.
     pub fn states(&self) -> Vec<(Address, bool)> {
-        lock(&self.held).iter().map(|held| (held.address, held.is_open())).collect()
+        lock(&self.held).iter().map(|held| (held.address, held.is_unlocked())).collect()
     }
 
     /// Signs a hash with an unlocked key.
@@ -105,7 +106,7 @@ impl Signers {
         let key = {
             let held = lock(&self.held);
             let held = held.iter().find(|held| held.address == by).ok_or(SignerError::Unknown)?;
-            if !held.is_open() {
+            if !held.is_unlocked() {
                 return Err(SignerError::Locked);
             }
             held.key.clone()
@@ -113,7 +114,7 @@ impl Signers {
         Ok(key.sign(hash))
     }
 
-    /// Signs a hash with a key, which may be locked, for a caller with the passphrase.
+    /// Checks the passphrase, and signs a hash with a key, which may be locked.
     ///
     /// # Errors
     /// If there is no such key, or the passphrase is wrong.
@@ -131,10 +132,10 @@ impl Signers {
 
     /// Locks a key. Returns whether it exists.
     pub fn lock(&self, address: Address) -> bool {
-        self.set(address, Open::No)
+        self.set(address, LockState::Locked)
     }
 
-    /// Unlocks a key for a duration, or until it is locked.
+    /// Unlocks a key for `time`, or until it is locked if `time` is `None`.
     ///
     /// # Errors
     /// If there is no such key, or the passphrase is wrong.
@@ -146,35 +147,35 @@ impl Signers {
     ) -> Result<(), SignerError> {
         self.check(passphrase)?;
         let until = time.and_then(|time| Instant::now().checked_add(time));
-        let open = until.map_or(Open::Always, Open::Until);
-        if self.set(address, open) { Ok(()) } else { Err(SignerError::Unknown) }
+        let state = until.map_or(LockState::Unlocked, LockState::UnlockedUntil);
+        if self.set(address, state) { Ok(()) } else { Err(SignerError::Unknown) }
     }
 
-    /// Stores a key in the keyring under an unused name, and adds it to the signers, locked.
+    /// Stores a key in the keyring, if there is one, under a name with its address, and adds it to the signers, locked.
     ///
     /// # Errors
-    /// If the passphrase is wrong, if the key exists already, or if the keyring cannot be written.
+    /// If the passphrase is wrong, or if the keyring has the key already or cannot be written.
     pub fn add(&self, key: PrivateKey, passphrase: &str) -> Result<Address, SignerError> {
         let address = key.address();
         let Some(mut keyring) = self.open(Access::Write, passphrase)? else {
             let mut held = lock(&self.held);
             if !held.iter().any(|held| held.address == address) {
-                held.push(Held { open: Open::No, ..Held::unlocked(key) });
+                held.push(HeldKey { state: LockState::Locked, ..HeldKey::unlocked(key) });
             }
             return Ok(address);
         };
         let name = format!("rpc-{}", alloy_primitives::hex::encode(&address[..6]));
         let record = Record::local(name, key);
-        let held = Held::of(&record);
+        let held = HeldKey::of(&record);
         keyring.add(record, false)?;
-        lock(&self.held).extend(held.map(|held| Held { open: Open::No, ..held }));
+        lock(&self.held).extend(held.map(|held| HeldKey { state: LockState::Locked, ..held }));
         Ok(address)
     }
 
-    fn set(&self, address: Address, open: Open) -> bool {
+    fn set(&self, address: Address, state: LockState) -> bool {
         let mut held = lock(&self.held);
         let found = held.iter_mut().find(|held| held.address == address);
-        found.map(|held| held.open = open).is_some()
+        found.map(|held| held.state = state).is_some()
     }
 
     fn check(&self, passphrase: &str) -> Result<(), KeyringError> {
@@ -190,22 +191,22 @@ impl Signers {
     }
 }
 
-impl Held {
-    /// Creates it from a record with a private key.
+impl HeldKey {
+    /// Returns the unlocked key of a record; `None` if the record has no private key.
     fn of(record: &Record) -> Option<Self> {
         let key = record.private_key().ok()?.clone();
-        Some(Self { address: record.address(), key, open: Open::Always })
+        Some(Self { address: record.address(), key, state: LockState::Unlocked })
     }
 
     fn unlocked(key: PrivateKey) -> Self {
-        Self { address: key.address(), key, open: Open::Always }
+        Self { address: key.address(), key, state: LockState::Unlocked }
     }
 
-    fn is_open(&self) -> bool {
-        match self.open {
-            Open::Always => true,
-            Open::Until(end) => Instant::now() < end,
-            Open::No => false,
+    fn is_unlocked(&self) -> bool {
+        match self.state {
+            LockState::Unlocked => true,
+            LockState::UnlockedUntil(end) => Instant::now() < end,
+            LockState::Locked => false,
         }
     }
 }
@@ -218,7 +219,7 @@ mod tests {
     const PASSPHRASE: &str = "correct horse";
 
     #[test]
-    fn keys_are_used_unlocked_or_with_the_passphrase() {
+    fn key_signs_only_while_unlocked_or_with_the_passphrase() {
         let folder = tempfile::tempdir().unwrap();
         let open =
             |access| Keyring::open(Backend::File, folder.path(), access, Some(PASSPHRASE)).unwrap();

@@ -11,10 +11,10 @@ use std::{sync::Arc, time::Instant};
 use storage::Account;
 use transactions::{RecoveredTx, cosmos};
 
-/// The position of an accepted transaction.
+/// Whether an accepted transaction is pending or queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It can be executed now.
+    /// Its nonce follows those of the account and of its pending transactions.
     Pending,
     /// It is queued behind a nonce gap.
     Queued,
@@ -23,7 +23,7 @@ pub enum Standing {
 impl Mempool {
     /// Accepts a transaction, or returns the reason for the rejection. `account` is the sender's account on
     /// chain. `authorities` returns the authorities of the transaction's valid authorizations. It is called
-    /// last, because it may have to recover each of them.
+    /// after the cheaper checks, because it may have to recover each of them.
     ///
     /// # Errors
     /// See [`Reject`]. In that case the pool is unchanged.
@@ -51,7 +51,7 @@ impl Mempool {
         self.check_delegation(&new, lane, account)?;
         match old {
             Some(old) => self.check_replacement(&new, old)?,
-            None => self.check_share(&new, lane, account)?,
+            None => self.check_queue_limit(&new, lane, account)?,
         }
         new.authorities = authorities(&new.tx);
         self.check_authorities(&new)?;
@@ -82,8 +82,8 @@ impl Mempool {
     }
 
     /// EIP-7702: any transaction can decrease the balance of a delegated account and increase its nonce, which
-    /// invalidates its pooled transactions. Such an account may therefore have only one pooled transaction, and
-    /// so may an account whose delegation is pooled.
+    /// invalidates the account's pooled transactions. Such an account can therefore have only one transaction in
+    /// the pool. The same holds for an account whose delegation is pooled.
     fn check_delegation(
         &self,
         new: &Pooled,
@@ -122,8 +122,8 @@ impl Mempool {
         if all { Ok(()) } else { Err(Reject::ReplacementUnderpriced) }
     }
 
-    /// Checks the limit of an account's transactions behind gaps.
-    fn check_share(
+    /// Checks the maximum number of an account's queued transactions.
+    fn check_queue_limit(
         &self,
         new: &Pooled,
         lane: Option<&Lane>,
@@ -139,9 +139,9 @@ impl Mempool {
     }
 }
 
-/// Clients of the Cosmos interfaces rely on a code of 0, and read the sequence from the chain. Therefore, a
-/// Cosmos transaction is never replaced, and never replaces another transaction. `expected` is the sequence to
-/// use.
+/// Clients of the Cosmos interfaces take a response with code 0 as a promise, and read the sequence from the
+/// chain. Therefore, a Cosmos transaction is never replaced, and never replaces another transaction. `expected` is
+/// the sequence that the client has to use instead.
 fn check_replaceable(new: &Pooled, old: &Pooled, expected: u64) -> Result<(), Reject> {
     let nonce = new.nonce();
     if new.tx.cosmos.is_some() {

@@ -1,4 +1,4 @@
-//! A transaction that the pool has accepted, as listeners receive it.
+//! The announcement of an accepted transaction to listeners such as subscriptions and filters.
 
 use alloy_primitives::B256;
 use std::sync::{Arc, Weak};
@@ -10,12 +10,12 @@ use transactions::RecoveredTx;
 /// paying for it.
 const MAX_KEPT_BYTES: usize = 1024;
 
-/// Who has submitted a transaction.
+/// The origin of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Submitter {
     /// A client of this node.
     Client,
-    /// Another validator, which has sent it to all others too.
+    /// Another validator, which has also sent it to all other validators.
     Validator,
 }
 
@@ -24,20 +24,20 @@ pub enum Submitter {
 pub struct Arrival {
     /// The hash of the transaction.
     pub hash: B256,
-    /// Who has submitted it.
+    /// The origin of the transaction.
     pub submitter: Submitter,
     tx: Weak<RecoveredTx>,
     kept: Option<Arc<RecoveredTx>>,
 }
 
 impl Arrival {
-    /// The announcement of a transaction.
+    /// Creates the announcement of a transaction.
     pub fn new(tx: &Arc<RecoveredTx>, submitter: Submitter) -> Self {
         let kept = (tx.raw.len() <= MAX_KEPT_BYTES).then(|| Arc::clone(tx));
         Self { hash: tx.hash, submitter, tx: Arc::downgrade(tx), kept }
     }
 
-    /// The transaction; `None` for a large one that is neither pooled nor in a block under construction.
+    /// Returns the transaction; `None` for a large one that is neither pooled nor in a block under construction.
     pub fn tx(&self) -> Option<Arc<RecoveredTx>> {
         self.kept.clone().or_else(|| self.tx.upgrade())
     }

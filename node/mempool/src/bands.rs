@@ -1,4 +1,4 @@
-//! The pool by price, for people.
+//! Counts the pending transactions by price, for display.
 
 use super::Mempool;
 
@@ -6,7 +6,7 @@ use super::Mempool;
 const BOUNDS: [u128; 7] =
     [0, 1, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000];
 
-/// The executable transactions whose effective priority fee is in a range.
+/// The pending transactions whose effective priority fee is in a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriceBand {
     /// The lower bound in wei per gas, inclusive; `None` for transactions below the base fee.
@@ -18,7 +18,7 @@ pub struct PriceBand {
 }
 
 impl Mempool {
-    /// Counts the executable transactions by effective priority fee at the base fee of the next block, the highest band
+    /// Counts the pending transactions by effective priority fee at the base fee of the next block, the highest band
     /// last. Reads every transaction of the pool.
     pub fn price_bands(&self) -> Vec<PriceBand> {
         let bounds = std::iter::once(None).chain(BOUNDS.into_iter().map(Some));
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn bounds_belong_to_the_higher_band() {
         let base_fee = u128::from(BASE_FEE);
-        // Tip and cap; the effective priority fee is the smaller of the tip and what is above the base fee.
+        // Priority fee cap and fee cap. The effective priority fee is at most the fee cap minus the base fee.
         let offers = [
             (1, base_fee - 1),
             (0, base_fee),

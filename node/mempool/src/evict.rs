@@ -1,9 +1,8 @@
-//! Evictions from a full pool: removes the last transaction of the row with the lowest value at the current base
-//! fee.
+//! Evicts transactions from a full pool. In this module, a row is the pending or the queued transactions of a lane.
 //!
 //! Only the last transaction of a row is evicted, so that no other transaction falls behind a gap. A row has the
-//! value of its cheapest transaction, because those behind it cannot be executed first. Rows that are longer
-//! than an account's guarantee are evicted before the others.
+//! value of its cheapest transaction at the current base fee, because those behind it cannot be executed first.
+//! The row with the lowest value is shortened first; rows above an account's guarantee, before all others.
 
 use super::{
     Mempool, Pooled, Reject,
@@ -18,7 +17,7 @@ struct Victim {
     rank: Rank,
     /// Its row is longer than the guarantee.
     spare: bool,
-    /// It is behind a gap.
+    /// The transaction is behind a gap.
     queued: bool,
 }
 
@@ -53,7 +52,7 @@ impl Mempool {
         }
     }
 
-    /// Clears that list if an eighth of the pool is empty. Called once per block.
+    /// Clears the list of the ends if more than an eighth of the pending slots is free. Called once per block.
     pub(super) fn release(&mut self) {
         let limit = self.limits.global_slots;
         if self.pressed && self.load.pending_slots < limit - limit / 8 {
@@ -98,8 +97,8 @@ impl Mempool {
         }
     }
 
-    /// Does the same after the insertion of a new transaction. If its value does not exceed that of the
-    /// transactions that would have to be evicted, the pool is restored.
+    /// Does the same after the insertion of a new transaction. If one of the transactions that would have to be
+    /// evicted may not be evicted for it, restores the pool and returns an error.
     pub(super) fn evict_for(&mut self, inserted: Inserted) -> Result<(), Reject> {
         let mut evicted = Vec::new();
         while let Some(victim) = self.victim() {
@@ -123,10 +122,10 @@ impl Mempool {
     ) -> Result<(), Reject> {
         let (lane, nonce) = (inserted.lane, inserted.nonce);
         let own = self.at(lane);
-        let new = own.get(nonce).expect("it is still pooled");
+        let new = own.get(nonce).expect("the new transaction is still pooled");
         let worth = new.floor.worth(self.base_fee);
         if victim.rank.lane == lane {
-            // Transactions of its own lane that it moved up may be evicted, but the transaction itself may not.
+            // It may displace those that it moved up in its own lane, but not itself.
             let end = if victim.queued {
                 own.queued().last_key_value().map(|(_, end)| end)
             } else {
@@ -148,11 +147,11 @@ impl Mempool {
         Ok(())
     }
 
-    /// Returns why there is no space for a transaction of this value.
+    /// Returns why a new transaction of this value cannot replace the victim.
     fn too_cheap(&self, victim: &Victim, worth: Worth) -> Reject {
         let worst = |order: &Worst| order.first(self.base_fee);
         let mut pending = [&self.spare_tails, &self.tails].into_iter().filter_map(worst);
-        // Its value exceeds that of an executable transaction, but it is not executable itself.
+        // The new transaction has a higher value than a pending one, but is behind a gap itself.
         if victim.queued && pending.any(|rank| rank.worth < worth) {
             return Reject::FutureReplacesPending;
         }
@@ -164,7 +163,7 @@ impl Mempool {
         let Inserted { lane, nonce, replaced, beat } = inserted;
         let (sender, account) = (self.at(lane).sender(), *self.at(lane).account());
         let pooled = self.change(lane, |lane| lane.take(nonce, beat));
-        self.forget(&pooled.expect("it is still pooled"));
+        self.forget(&pooled.expect("the new transaction is still pooled"));
         let replaced = replaced.map(|pooled| Evicted { pooled, account, beat });
         for Evicted { pooled, account, beat } in evicted.into_iter().rev().chain(replaced) {
             let (hash, nonce) = (pooled.tx.hash, pooled.nonce());
@@ -172,7 +171,7 @@ impl Mempool {
             self.change(lane, |lane| lane.put(pooled, beat));
             self.remember(hash, lane, nonce);
         }
-        // Evictions from its own lane happened after its beat had changed.
+        // The insertion may have changed the beat before the evictions from the lane recorded it.
         if let Some(lane) = self.by_sender.get(&sender).copied() {
             self.change(lane, |lane| lane.beat = beat);
         }

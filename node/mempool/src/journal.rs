@@ -1,18 +1,18 @@
-//! The mempool's journal: every accepted transaction is written to this file before its submitter gets a
+//! The mempool's journal: every accepted transaction is written to this file before its submitter receives a
 //! result, and stays there until it is in a durable block or has left the pool.
 //!
 //! If the process is killed, no acknowledged transaction is lost, because the kernel has the written data. A
-//! power failure can lose the data that the kernel had not written back yet (some seconds), unless the file is
-//! synced before each acknowledgement, which is a setting.
+//! power failure can lose the data that the kernel had not written back yet (some seconds), unless the setting
+//! that syncs the file before each acknowledgement is on.
 //!
-//! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or version is
-//! kept under another name. An incomplete record ends the file. If other records are damaged, a copy of the file
-//! is kept, and the remaining records are used. Senders are stored so that a restart does not recover signatures
-//! again, so the file must be as trusted as the databases in the same folder.
+//! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or of an unknown
+//! version is kept under another name. An incomplete record at the end is cut off. If other records are damaged, a
+//! copy of the file is kept, and the remaining records are used. The file contains the senders, so that a restart
+//! does not recover signatures again. So it must be as trusted as the databases in the same folder.
 //!
-//! Limits: the file is rewritten with the live transactions if it is more than twice their size and has grown by
-//! [`SLACK_BYTES`] since the last rewrite. If a rewrite fails, because of missing file descriptors or disk
-//! space, it is repeated later. Until then the file grows, up to [`MAX_POSTPONED_BYTES`].
+//! The file is rewritten with the live transactions when it exceeds both twice their size and its size after the
+//! last rewrite by more than [`SLACK_BYTES`]. If a rewrite fails, for example because no file descriptor or disk
+//! space is free, it is repeated later. Until then the file grows, up to [`MAX_POSTPONED_BYTES`].
 
 mod aside;
 mod format;
@@ -36,10 +36,10 @@ use std::{
 };
 use transactions::{DecodeError, DecodedTx, RecoveredTx};
 
-/// Size of dead records that does not justify a rewrite: about 400,000 transfers, which a restart skips in half
+/// Size of dead records that does not justify a rewrite: about 400,000 transfers, which a restart rejects in half
 /// a second.
 const SLACK_BYTES: u64 = 64 * 1024 * 1024;
-/// File size at which a failed rewrite is fatal, because a restart reads the whole file.
+/// File size from which a failed rewrite is fatal, because a restart reads the whole file.
 const MAX_POSTPONED_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// A transaction in the journal.
@@ -53,7 +53,7 @@ pub struct Entry {
 
 impl Entry {
     /// Decodes the transaction. Its signature has a low `s`, because it was accepted. The signature of a Cosmos
-    /// transaction is checked again, because the rules depend on what it covers.
+    /// transaction is checked again, because the rules depend on the parts that it covers.
     pub fn recovered(self, chain_id: u64) -> Result<RecoveredTx, DecodeError> {
         let DecodedTx { raw, tx, hash, cosmos } = DecodedTx::decode(self.raw)?;
         let verified =
@@ -83,7 +83,7 @@ pub struct JournalError {
     pub source: io::Error,
 }
 
-/// Returns whether a file contains more than the header of a journal. The records are not read: a journal that
+/// Returns whether a file is longer than the header of a journal. The records are not read, so a longer file that
 /// is damaged or of another version counts as one with transactions.
 pub fn has_transactions(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
@@ -108,11 +108,11 @@ pub struct Journal {
     bytes: u64,
     /// Records not written yet.
     buffer: Vec<u8>,
-    /// Blocks that are executed but not durable. Their transactions have left the pool, and must be restored if
-    /// the process is killed now.
+    /// Blocks that are executed but not durable. Their transactions have left the pool, but must be restored if
+    /// the process is killed before the blocks are durable.
     building: VecDeque<(u64, Arc<Vec<Arc<RecoveredTx>>>)>,
     /// Journalled transactions from before the start that the pool has not readmitted yet.
-    late: Vec<Arc<RecoveredTx>>,
+    to_retry: Vec<Arc<RecoveredTx>>,
     /// Size of the file in bytes after the last rewrite.
     rewritten: u64,
     /// `None` if the journal is disabled.
@@ -164,7 +164,7 @@ impl Journal {
         }
     }
 
-    /// Continues the existing file, of which `valid` bytes are readable.
+    /// Continues the existing file of `length` bytes after its first `valid` bytes, and cuts off the rest.
     fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
         if valid < length {
             let (path, lost) = (self.path.display(), length - valid);
@@ -182,7 +182,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Creates a new file with these transactions.
+    /// Replaces the file by one with these transactions.
     fn begin(&mut self, entries: &[Entry]) -> io::Result<()> {
         let mut bytes = self.header.to_bytes();
         for entry in entries {
@@ -203,13 +203,13 @@ impl Journal {
             bytes: 0,
             buffer: Vec::new(),
             building: VecDeque::new(),
-            late: Vec::new(),
+            to_retry: Vec::new(),
             rewritten: 0,
             replacement: None,
         }
     }
 
-    /// Adds a transaction for the next [`Self::write`]. Returns its position, for [`Self::retract`].
+    /// Adds a transaction for the next [`Self::write`]. Returns its position in the buffer for [`Self::retract`].
     pub fn push(&mut self, tx: &RecoveredTx) -> usize {
         let before = self.buffer.len();
         if self.file.is_some() {
@@ -218,7 +218,7 @@ impl Journal {
         before
     }
 
-    /// Removes the transaction that was added last, because it was not accepted.
+    /// Removes the transaction that was added last, at position `before`, because it was not accepted.
     pub fn retract(&mut self, before: usize) {
         self.buffer.truncate(before);
     }
@@ -228,14 +228,14 @@ impl Journal {
         self.sync
     }
 
-    /// Writes the added transactions. Their submitters must not receive a result before.
+    /// Writes the added transactions. Their submitters must not receive a result before this returns.
     pub fn write(&mut self) -> Result<(), JournalError> {
         let Some(file) = self.file.as_mut().filter(|_| !self.buffer.is_empty()) else {
             return Ok(());
         };
         let written = file.write_all(&self.buffer);
-        let done = if self.sync { written.and_then(|()| file.sync_data()) } else { written };
-        done.map_err(|source| JournalError { path: self.path.clone(), source })?;
+        let result = if self.sync { written.and_then(|()| file.sync_data()) } else { written };
+        result.map_err(|source| JournalError { path: self.path.clone(), source })?;
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -264,26 +264,26 @@ impl Journal {
 
     /// Stores transactions that failed admission after a restart and are retried after the next block.
     pub fn store_for_retry(&mut self, txs: Vec<Arc<RecoveredTx>>) {
-        self.late.extend(txs);
+        self.to_retry.extend(txs);
     }
 
     /// Takes the transactions that must be retried.
     pub fn take_for_retry(&mut self) -> Vec<Arc<RecoveredTx>> {
-        mem::take(&mut self.late)
+        mem::take(&mut self.to_retry)
     }
 
-    /// Returns whether a rewrite would remove most of the file. Transactions that are outside the pool but
-    /// needed are not counted: if there are many, a rewrite does not remove them, and the next rewrite waits
-    /// until the file has grown by as much again. Returns false while a rewrite is postponed.
+    /// Returns whether the file should be rewritten. Transactions that are outside the pool but needed count as
+    /// removable. If there are many, a rewrite removes little, and the next one is due when the file has grown by
+    /// [`SLACK_BYTES`]. Returns false while a rewrite is postponed.
     pub fn is_bloated(&self, pool: &Mempool, now: Instant) -> bool {
-        let alive = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
-        let least = (2 * alive).max(self.rewritten) + SLACK_BYTES;
+        let live_bytes = pool.bytes() + (pool.len() * RECORD_HEAD_BYTES) as u64;
+        let threshold = (2 * live_bytes).max(self.rewritten) + SLACK_BYTES;
         let is_due = self.replacement.as_ref().is_some_and(|replacement| replacement.is_due(now));
-        is_due && self.bytes > least
+        is_due && self.bytes > threshold
     }
 
-    /// Rewrites the file with the transactions of the pool and of blocks that are not durable, in order of
-    /// arrival, and those to be readmitted. If that fails, the existing file is still complete, and
+    /// Rewrites the file with the transactions of blocks that are not durable, then those of the pool in order of
+    /// arrival, then those to be retried. If that fails, the existing file is still complete, and
     /// [`Self::is_bloated`] requests another attempt later.
     pub fn compact(
         &mut self,
@@ -312,15 +312,15 @@ impl Journal {
 
     fn rewrite(&mut self, pool: &Mempool, durable: u64) -> Result<(), Failure> {
         let Some(replacement) = &mut self.replacement else { return Ok(()) };
-        // This is checked before the records are collected.
+        // If no file can be opened, this fails before the records are collected.
         replacement.prepare()?;
         self.forget_durable(durable);
         let mut pooled: Vec<_> = pool.lanes().flat_map(|lane| lane.all()).collect();
         pooled.sort_by_key(|pooled| pooled.offer.arrival);
         let mut bytes = self.header.to_bytes();
-        let built = self.building.iter().flat_map(|(_, txs)| txs.iter());
+        let in_blocks = self.building.iter().flat_map(|(_, txs)| txs.iter());
         let pooled = pooled.into_iter().map(|pooled| &pooled.tx);
-        for tx in built.chain(pooled).chain(&self.late) {
+        for tx in in_blocks.chain(pooled).chain(&self.to_retry) {
             self.header.put(&mut bytes, tx);
         }
         self.replace(&bytes)
@@ -328,7 +328,7 @@ impl Journal {
 
     fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(replacement) = &mut self.replacement else { return Ok(()) };
-        // This closes the old file, which frees its descriptor for the next one.
+        // The assignment closes the old file, so `reserve` can use its descriptor.
         self.file = Some(replacement.replace(bytes)?);
         replacement.reserve();
         self.bytes = bytes.len() as u64;

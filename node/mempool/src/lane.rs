@@ -1,4 +1,4 @@
-//! The pooled transactions of one sender: the executable ones in a row, and those behind a gap by nonce.
+//! Stores the pooled transactions of one sender: the pending ones in a row, and those behind a gap by nonce.
 
 use super::{limits::slots, order::Offer, row::Row};
 use alloy_consensus::Transaction;
@@ -15,8 +15,8 @@ pub struct Pooled {
     pub tx: Arc<RecoveredTx>,
     /// Its offer and its arrival.
     pub offer: Offer,
-    /// The minimum of its offer and the offers before it in its row. This is the value of keeping it, because
-    /// it cannot be executed before them.
+    /// The minimum of its offer and the offers before it in its lane's row or queue. This is the value of keeping
+    /// it, because it cannot be executed before them.
     pub(super) floor: Offer,
     /// Its maximum cost in wei, see [`decorator::cost`].
     pub cost: U256,
@@ -36,8 +36,8 @@ impl Pooled {
         let cost = decorator::cost(&tx.tx);
         let offer = Offer { tip, cap, arrival };
         let (nonce, gas) = (tx.tx.nonce(), tx.tx.gas_limit());
-        let bytes = u32::try_from(tx.raw.len()).expect("a transaction is at most 128 KiB");
-        let blob_gas = u32::try_from(tx.blob_gas()).expect("its hashes fit in those bytes");
+        let bytes = u32::try_from(tx.raw.len()).expect("a transaction is smaller than 4 GiB");
+        let blob_gas = u32::try_from(tx.blob_gas()).expect("the size limits the number of blobs");
         let authorities = Box::default();
         Self { tx, offer, floor: offer, cost, authorities, nonce, gas, bytes, blob_gas }
     }
@@ -59,7 +59,7 @@ impl Pooled {
 
     /// Returns its maximum price for blob gas in wei; zero without blobs.
     pub fn blob_cap(&self) -> u128 {
-        // Most transactions have no blobs; their memory is not accessed.
+        // The memory of the transaction is not accessed if it has no blobs, as most have none.
         if self.blob_gas == 0 { 0 } else { self.tx.tx.max_fee_per_blob_gas().unwrap_or_default() }
     }
 
@@ -74,19 +74,19 @@ impl Pooled {
     }
 }
 
-/// This value differs from every floor, because no transaction has the highest arrival number.
+/// Differs from every floor, because no transaction has the highest arrival number.
 const UNKNOWN_FLOOR: Offer = Offer { tip: 0, cap: 0, arrival: u64::MAX };
 
 /// The size of a lane; the pool stores the sums over all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Executable transactions.
+    /// Number of pending transactions.
     pub(super) pending: usize,
     /// Their slots.
     pub(super) pending_slots: usize,
     /// Their gas limits, summed.
     pub(super) pending_gas: u128,
-    /// Transactions behind a gap.
+    /// Number of transactions behind a gap.
     pub(super) queued: usize,
     /// Their slots.
     pub(super) queued_slots: usize,
@@ -128,12 +128,11 @@ impl Load {
 /// The values of a lane in the pool's orders and sums, compared before and after a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// The offer of the first executable transaction.
+    /// The offer of the first pending transaction.
     pub(super) head: Option<Offer>,
-    /// The floor of the last executable transaction, and whether the lane has more of them than guaranteed.
+    /// The floor of the last pending transaction, and whether they have more slots than guaranteed.
     pub(super) tail: Option<(Offer, bool)>,
-    /// The floor of the last transaction behind the gap, and whether the lane has more of them than
-    /// guaranteed.
+    /// The floor of the last queued transaction, and whether they have more slots than guaranteed.
     pub(super) queue: Option<(Offer, bool)>,
     /// Its contribution to the sums.
     pub(super) load: Load,
@@ -151,7 +150,7 @@ pub struct Lane {
     /// Sum of the costs of all transactions, in wei.
     cost: U256,
     load: Load,
-    /// The last time at which a transaction was added behind the gap, or moved up from there.
+    /// The last time at which a transaction was added behind the gap, moved there, or moved up from there.
     pub(super) beat: Instant,
 }
 
@@ -169,15 +168,15 @@ impl Lane {
     }
 
     /// Assigns an empty lane to another sender. Its memory is reused, and only changed fields are written.
-    pub(super) fn give_to(&mut self, sender: Address, account: Account, now: Instant) {
-        debug_assert!(self.is_empty() && self.load == Load::default(), "an empty lane is given");
+    pub(super) fn assign_to(&mut self, sender: Address, account: Account, now: Instant) {
+        debug_assert!(self.is_empty() && self.load == Load::default(), "the lane is empty");
         self.sender = sender;
         self.account = account;
         self.cost = U256::ZERO;
         self.beat = now;
     }
 
-    /// Frees the memory of an empty lane for more than one transaction.
+    /// Frees the memory of an empty lane, except that for one transaction.
     pub(super) fn shrink(&mut self) {
         self.pending.shrink();
     }
@@ -192,7 +191,7 @@ impl Lane {
         &self.account
     }
 
-    /// Returns the executable transactions, in nonce order.
+    /// Returns the pending transactions, in nonce order.
     pub const fn pending(&self) -> &Row {
         &self.pending
     }
@@ -202,7 +201,7 @@ impl Lane {
         &self.queued
     }
 
-    /// Returns the nonce after the last executable transaction.
+    /// Returns the nonce after the last pending transaction; without one, the account's.
     pub fn next_nonce(&self) -> u64 {
         self.account.nonce + self.pending.len() as u64
     }
@@ -225,7 +224,7 @@ impl Lane {
         }
     }
 
-    /// Returns the position of a nonce in the row of executable transactions, if it is there.
+    /// Returns the position of a nonce in the row of pending transactions, if it is there.
     fn index(&self, nonce: u64) -> Option<usize> {
         let index = usize::try_from(nonce.checked_sub(self.account.nonce)?).ok()?;
         (index < self.pending.len()).then_some(index)
@@ -237,8 +236,8 @@ impl Lane {
         self.cost = self.cost.saturating_add(pooled.cost);
         let old = if let Some(index) = self.index(nonce) {
             self.load.add_pending(&pooled);
-            let place = self.pending.get_mut(index).expect("the index is in the row");
-            let old = std::mem::replace(place, pooled);
+            let current = self.pending.get_mut(index).expect("the index is in the row");
+            let old = std::mem::replace(current, pooled);
             self.load.sub_pending(&old);
             self.refold(index);
             Some(old)
@@ -258,7 +257,7 @@ impl Lane {
         old
     }
 
-    /// Appends to the executable transactions.
+    /// Appends to the pending transactions.
     fn push(&mut self, mut pooled: Pooled) {
         self.load.add_pending(&pooled);
         let before = self.pending.back().map(|last| last.floor);
@@ -294,7 +293,7 @@ impl Lane {
         }
     }
 
-    /// Updates the floors of executable transactions from a position on.
+    /// Updates the floors of pending transactions from a position on.
     fn refold(&mut self, from: usize) {
         let before = from.checked_sub(1).and_then(|index| self.pending.get(index));
         let before = before.map(|pooled| pooled.floor);
@@ -307,7 +306,7 @@ impl Lane {
         fold(before, self.queued.range_mut(from..).map(|(_, pooled)| pooled));
     }
 
-    /// Removes the transaction with this nonce; executable ones after it move behind the gap.
+    /// Removes the transaction with this nonce; pending ones after it move behind the gap.
     pub(super) fn take(&mut self, nonce: u64, now: Instant) -> Option<Pooled> {
         let Some(index) = self.index(nonce) else {
             let pooled = self.queued.remove(&nonce)?;
@@ -320,7 +319,7 @@ impl Lane {
         self.take_last_pending()
     }
 
-    /// Removes the last executable transaction.
+    /// Removes the last pending transaction.
     pub(super) fn take_last_pending(&mut self) -> Option<Pooled> {
         let pooled = self.pending.pop_back()?;
         self.load.sub_pending(&pooled);
@@ -336,7 +335,7 @@ impl Lane {
         Some(pooled)
     }
 
-    /// Moves executable transactions from a position on behind the gap.
+    /// Moves pending transactions, from a position on, behind the gap.
     fn demote(&mut self, from: usize, now: Instant) {
         let demoted = self.pending.split_off(from);
         let Some(first) = demoted.front().map(Pooled::nonce) else { return };
@@ -349,26 +348,26 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Updates the account after a block. Moves transactions that can never be executed to `gone`: those with
-    /// used nonces, and the latest ones that the balance does not cover in addition to the earlier ones.
-    /// Returns the number of the latter.
+    /// Updates the account after a block. Moves transactions that can never be executed to `removed`: those
+    /// with used nonces, and then the highest nonces, until the balance covers the rest. Returns the number of
+    /// those that the balance did not cover.
     pub(super) fn advance(
         &mut self,
         account: Account,
         now: Instant,
-        gone: &mut Vec<Pooled>,
+        removed: &mut Vec<Pooled>,
     ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
-            // The block was undone. No transaction of the lane is executable until those before it return.
+            // Blocks were undone. The lane has no pending transactions until those of the blocks are pooled again.
             self.demote(0, now);
         }
         self.account = account;
-        let first = gone.len();
-        while ((gone.len() - first) as u64) < used {
+        let first = removed.len();
+        while ((removed.len() - first) as u64) < used {
             let Some(pooled) = self.pending.pop_front() else { break };
             self.load.sub_pending(&pooled);
-            gone.push(pooled);
+            removed.push(pooled);
         }
         while let Some(entry) = self.queued.first_entry() {
             if *entry.key() >= self.account.nonce {
@@ -376,24 +375,24 @@ impl Lane {
             }
             let pooled = entry.remove();
             self.load.sub_queued(&pooled);
-            gone.push(pooled);
+            removed.push(pooled);
         }
-        for pooled in &gone[first..] {
+        for pooled in &removed[first..] {
             self.cost = self.cost.saturating_sub(pooled.cost);
         }
-        if gone.len() > first {
+        if removed.len() > first {
             self.refold(0);
             self.refold_queue(0);
         }
         self.promote(now);
-        let mined = gone.len();
+        let mined = removed.len();
         while self.cost > self.account.balance {
             let Some(last) = self.take_last_queued().or_else(|| self.take_last_pending()) else {
                 break;
             };
-            gone.push(last);
+            removed.push(last);
         }
-        gone.len() - mined
+        removed.len() - mined
     }
 
     /// Returns the values that the pool's orders and sums should have for this lane.
@@ -419,7 +418,7 @@ impl Lane {
 fn fold<'a>(mut before: Option<Offer>, row: impl Iterator<Item = &'a mut Pooled>) {
     for (steps, pooled) in row.enumerate() {
         let floor = before.map_or(pooled.offer, |floor| floor.lowered_by(pooled.offer));
-        // The change is at the first one. After it, the floors are unchanged if one of them is.
+        // Only the first floor is known to change. If a later one does not, neither do those after it.
         if steps > 0 && pooled.floor == floor {
             return;
         }
@@ -459,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn balance_that_pays_for_all_transactions_exactly_keeps_them() {
+    fn balance_equal_to_the_total_cost_keeps_all_transactions() {
         let cost = U256::from(u128::from(GAS) * PRICE);
         // Once without and once with a gap before the last nonce.
         for nonces in [[5, 6, 7], [5, 6, 8]] {
@@ -479,18 +478,18 @@ mod tests {
                 for nonce in nonces {
                     assert!(lane.put(pooled(nonce), now).is_none());
                 }
-                let mut gone = Vec::new();
-                let unpaid = lane.advance(Account { balance, ..account }, now, &mut gone);
+                let mut removed = Vec::new();
+                let unpaid = lane.advance(Account { balance, ..account }, now, &mut removed);
                 assert_eq!(unpaid, nonces.len() - kept, "{nonces:?} for {balance}");
-                let left: Vec<_> = lane.all().map(Pooled::nonce).collect();
-                assert_eq!(left, nonces[..kept], "the latest nonces go first");
+                let kept_nonces: Vec<_> = lane.all().map(Pooled::nonce).collect();
+                assert_eq!(kept_nonces, nonces[..kept], "the highest nonces are removed first");
                 assert_eq!(lane.cost(), cost * U256::from(kept));
             }
         }
     }
 
     #[test]
-    fn costs_whose_sum_exceeds_256_bits_are_not_paid_for() {
+    fn transactions_whose_total_cost_exceeds_256_bits_are_removed() {
         let half = U256::ONE << 255;
         let (now, rich) = (Instant::now(), U256::MAX - U256::ONE);
         let account = Account { nonce: 5, balance: rich, ..Account::default() };
@@ -499,8 +498,8 @@ mod tests {
             assert!(lane.put(paying(nonce, half), now).is_none());
         }
         assert_eq!(lane.cost(), U256::MAX);
-        let mut gone = Vec::new();
-        assert_eq!(lane.advance(account, now, &mut gone), 1);
+        let mut removed = Vec::new();
+        assert_eq!(lane.advance(account, now, &mut removed), 1);
         assert_eq!(lane.all().map(Pooled::nonce).collect::<Vec<_>>(), [5]);
     }
 }

@@ -1,18 +1,17 @@
-//! The mempool: accepted transactions that are not yet included in a block. They are stored in one lane per
-//! sender in nonce order, and selected by effective priority fee and then arrival.
+//! The mempool stores accepted transactions that are not yet included in a block. Each sender has one lane, which
+//! is sorted by nonce. Blocks select transactions by effective priority fee and then arrival.
 //!
 //! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and *queued*
-//! after the gap. Each change updates three orders of the lanes: one by their first transactions, for producing
-//! blocks; and two by the ends of their pending rows and of their queues, for evictions when the pool is full.
-//! With n lanes, a change costs O(log n), a new base fee costs nothing (see `order`), and a block costs O(log n)
-//! for each transaction in it. Only one operation walks all lanes: when the pool becomes full, it lists the ends
-//! of pending rows, and keeps this list until an eighth of the pool is empty. This happens at most once per
-//! block.
+//! after the gap. The pool sorts its lanes by their first transactions, for producing blocks, and by the ends of
+//! their pending rows and of their queues, for evictions when the pool is full. With n lanes, a change costs
+//! O(log n), a new base fee costs nothing (see `order`), and a block costs O(log n) for each transaction in it.
+//! When the pool becomes full, it walks all lanes to list the ends of pending rows, and maintains this list until
+//! an eighth of the pending slots is free. This happens at most once per block.
 //!
-//! With many senders that have few transactions each, most of the time is spent on cache misses, so a lane
-//! stores its first transaction together with its sort keys.
+//! If many senders have few transactions each, cache misses take most of the time, so a lane stores its first
+//! transaction together with its sort keys.
 //!
-//! The ante stage owns the pool, so it needs no lock. It does not access sockets, blocks or clocks: on-chain
+//! The pool needs no lock, because the ante stage owns it. It does not access sockets, blocks or clocks: on-chain
 //! accounts, the base fee and the time are arguments.
 
 mod admit;
@@ -46,14 +45,14 @@ use platform::table::Table;
 use std::{mem, time::Instant};
 use storage::{Account, prefetch};
 
-/// Number of lanes between the prefetch of a lane's memory and its change.
+/// A lane's first transaction is prefetched this many lanes before the lane is changed; the lane itself, twice as many.
 const LANES_AHEAD: usize = 4;
 /// Number of accounts between the prefetch of an account's index position and its lookup.
 const ACCOUNTS_AHEAD: usize = 16;
-/// Number of senders looked up before their lanes are changed, so that the results are still in the L1 cache.
+/// Maximum number of senders looked up before their lanes are changed, so that the results stay in the L1 cache.
 const SENDERS_AT_ONCE: usize = 256;
-/// Number of transactions that leave lanes before they leave the indexes, for the same reason.
-const GONE_AT_ONCE: usize = 64;
+/// Number of transactions removed from lanes before they are removed from the indexes, for the same reason.
+const REMOVED_AT_ONCE: usize = 64;
 
 /// The pool.
 #[derive(Clone, Debug, Default)]
@@ -79,30 +78,29 @@ pub struct Mempool {
     pressed: bool,
     /// Ends of queues within an account's guarantee.
     queues: Worst,
-    /// Ends of longer queues. They are evicted first, because transactions behind a gap never pay.
+    /// Ends of longer queues. They are evicted before those in `queues`, whatever they offer.
     spare_queues: Worst,
     /// The sums over all lanes.
     load: Load,
     /// Size of all raw transactions in bytes.
     bytes: u64,
-    /// Transactions evicted since the last block.
+    /// Number of transactions evicted for new ones since the last block.
     churn: usize,
     dropped: Dropped,
     /// Transactions that are leaving a lane; empty between calls.
-    gone: Vec<Pooled>,
-    /// First transactions that a block included, with their lanes, which are leaving the order; empty between
-    /// calls.
+    removed: Vec<Pooled>,
+    /// Offers that were the first of their lanes before a block, to be removed from `heads`; empty between calls.
     departed: Vec<(Offer, u32)>,
 }
 
 /// The fill level of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Executable transactions.
+    /// Number of pending transactions.
     pub pending: usize,
-    /// Transactions behind a nonce gap.
+    /// Number of transactions behind a nonce gap.
     pub queued: usize,
-    /// Whether the next block would include a transaction: its fee cap covers the base fee.
+    /// Whether the next block would include a transaction, because a fee cap covers the base fee.
     pub payable: bool,
     /// Size of all raw transactions in bytes.
     pub bytes: u64,
@@ -113,9 +111,9 @@ pub struct Level {
 /// Numbers of accepted transactions that left the pool without being included in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Replaced by one with the same nonce and a higher price.
+    /// Replaced by a transaction with the same nonce and a higher price.
     pub replaced: u64,
-    /// Evicted in favour of ones with a higher price.
+    /// Evicted because the pool was full.
     pub evicted: u64,
     /// Queued behind a gap for too long.
     pub expired: u64,
@@ -132,7 +130,7 @@ impl Mempool {
         pool
     }
 
-    /// Returns the lane of a sender with pooled transactions.
+    /// Returns the lane of a sender; `None` without pooled transactions.
     pub fn lane(&self, sender: Address) -> Option<&Lane> {
         self.by_sender.get(&sender).map(|lane| self.at(*lane))
     }
@@ -178,12 +176,12 @@ impl Mempool {
         self.bytes
     }
 
-    /// Returns the sum of the gas limits of all pending transactions, for any offer.
+    /// Returns the sum of the gas limits of all pending transactions, including those below the base fee.
     pub fn pending_gas(&self) -> u64 {
         u64::try_from(self.load.pending_gas).unwrap_or(u64::MAX)
     }
 
-    /// Counts pending and queued transactions.
+    /// Returns the fill level.
     pub fn level(&mut self) -> Level {
         let payable = self.best().is_some();
         let Load { pending, queued, .. } = self.load;
@@ -203,18 +201,18 @@ impl Mempool {
         self.release();
     }
 
-    /// Removes a transaction for any reason. Later ones of its sender move behind a gap.
+    /// Removes a transaction. If it was pending, later ones of its sender move behind a gap.
     pub fn remove(&mut self, hash: B256, now: Instant) -> Option<Pooled> {
         let (lane, nonce) = self.by_hash.get(&hash).copied()?;
         let pooled = self.change(lane, |lane| lane.take(nonce, now));
-        let pooled = pooled.expect("an indexed one is in its lane");
+        let pooled = pooled.expect("an indexed transaction is in its lane");
         self.forget(&pooled);
         self.evict();
         Some(pooled)
     }
 
-    /// Updates the accounts that a block changed, each once. Removes transactions with used nonces and those
-    /// that a sender can no longer pay for, the latest first. Moves up transactions whose gap is closed.
+    /// Updates the accounts that a block changed; each occurs once. Removes transactions with used nonces and those
+    /// that a sender can no longer pay for, the highest nonces first. Moves up transactions whose gap is closed.
     pub fn advance(
         &mut self,
         mut accounts: impl Iterator<Item = (Address, Account)> + Clone,
@@ -243,9 +241,9 @@ impl Mempool {
         self.evict();
     }
 
-    /// Does the same as [`Self::advance`] for some lanes, which have been prefetched in this order.
+    /// Updates these lanes. The caller removes `departed` from the order and evicts.
     fn advance_lanes(&mut self, lanes: &[(u32, Account)], now: Instant) {
-        let mut gone = mem::take(&mut self.gone);
+        let mut removed = mem::take(&mut self.removed);
         for (at, (lane, account)) in lanes.iter().enumerate() {
             if let Some((ahead, _)) = lanes.get(at + 2 * LANES_AHEAD) {
                 prefetch(&self.lanes[*ahead as usize]);
@@ -253,16 +251,16 @@ impl Mempool {
             if let Some((ahead, _)) = lanes.get(at + LANES_AHEAD) {
                 self.at(*ahead).pending().front().into_iter().for_each(|head| prefetch(&*head.tx));
             }
-            let advance = |lane: &mut Lane| lane.advance(*account, now, &mut gone);
+            let advance = |lane: &mut Lane| lane.advance(*account, now, &mut removed);
             let unpaid = self.change_with(*lane, advance, |pool, offer, lane| {
                 pool.departed.push((offer, lane));
             });
             self.dropped.unpaid += unpaid as u64;
-            if gone.len() >= GONE_AT_ONCE || at + 1 == lanes.len() {
-                self.forget_all(&mut gone);
+            if removed.len() >= REMOVED_AT_ONCE || at + 1 == lanes.len() {
+                self.forget_all(&mut removed);
             }
         }
-        self.gone = gone;
+        self.removed = removed;
     }
 
     /// Prefetches the entries that [`Self::insert`] will access, by hash and sender.
@@ -285,11 +283,11 @@ impl Mempool {
         let old =
             waiting.filter(|lane| now.saturating_duration_since(self.at(*lane).beat) > lifetime);
         for lane in old.collect::<Vec<_>>() {
-            let gone = self.change(lane, |lane| {
+            let removed = self.change(lane, |lane| {
                 std::iter::from_fn(|| lane.take_last_queued()).collect::<Vec<_>>()
             });
-            self.dropped.expired += gone.len() as u64;
-            gone.iter().for_each(|pooled| self.forget(pooled));
+            self.dropped.expired += removed.len() as u64;
+            removed.iter().for_each(|pooled| self.forget(pooled));
         }
     }
 
@@ -300,7 +298,7 @@ impl Mempool {
         }
         let lane = match self.free.pop() {
             Some(lane) => {
-                self.lanes[lane as usize].give_to(sender, *account, now);
+                self.lanes[lane as usize].assign_to(sender, *account, now);
                 lane
             }
             None => {
@@ -315,7 +313,7 @@ impl Mempool {
     /// Adds a transaction that is in its lane to the indexes.
     fn remember(&mut self, hash: B256, lane: u32, nonce: u64) {
         self.by_hash.insert(hash, (lane, nonce));
-        let pooled = self.lanes[lane as usize].get(nonce).expect("it was just put there");
+        let pooled = self.lanes[lane as usize].get(nonce).expect("it was just inserted");
         self.bytes += pooled.bytes() as u64;
         for authority in &pooled.authorities {
             *self.authorities.entry(*authority).or_default() += 1;
@@ -323,10 +321,10 @@ impl Mempool {
     }
 
     /// Removes a transaction that has left its lane from the indexes.
-    fn forget(&mut self, gone: &Pooled) {
-        self.by_hash.remove(&gone.tx.hash);
-        self.bytes -= gone.bytes() as u64;
-        for authority in &gone.authorities {
+    fn forget(&mut self, removed: &Pooled) {
+        self.by_hash.remove(&removed.tx.hash);
+        self.bytes -= removed.bytes() as u64;
+        for authority in &removed.authorities {
             if let Entry::Occupied(mut count) = self.authorities.entry(*authority) {
                 *count.get_mut() -= 1;
                 if *count.get() == 0 {
@@ -339,11 +337,11 @@ impl Mempool {
     /// Does the same as [`Self::forget`] for several transactions. The index accesses are independent of each
     /// other here, so the processor executes many of them concurrently; freeing transactions in between would
     /// serialize them.
-    fn forget_all(&mut self, gone: &mut Vec<Pooled>) {
-        let found = gone.iter().filter(|pooled| self.by_hash.contains_key(&pooled.tx.hash)).count();
+    fn forget_all(&mut self, removed: &mut Vec<Pooled>) {
+        let found = removed.iter().filter(|tx| self.by_hash.contains_key(&tx.tx.hash)).count();
         std::hint::black_box(found);
-        gone.iter().for_each(|pooled| self.forget(pooled));
-        gone.clear();
+        removed.iter().for_each(|pooled| self.forget(pooled));
+        removed.clear();
     }
 
     /// Changes a lane, and updates orders and sums accordingly. An empty lane is freed.
@@ -377,7 +375,7 @@ impl Mempool {
         result
     }
 
-    /// Updates everything except the previous first transaction.
+    /// Updates the sums and the orders, except that the caller removes the previous first transaction from `heads`.
     fn relist(&mut self, number: u32, old: &Listed, new: &Listed) {
         self.load.replace(&old.load, &new.load);
         if let Some(offer) = new.head.as_ref().filter(|_| old.head != new.head) {

@@ -5,14 +5,14 @@
 //! depend on it. So each order here consists of two sorted sets, and **no entry moves when the base fee
 //! changes**:
 //!
-//! - [`Best`] has an entry in one of its sets: that of the term that was smaller when the entry was inserted.
-//!   This set never ranks the entry too low, so reading both sets from the top finds the best. If the other term
-//!   is smaller when the entry is found there, it is moved to the other set.
+//! - [`Best`] has an entry in one of its sets: that of the term that was smaller when the entry was inserted
+//!   or last moved. No set ranks an entry too low, so the better one of the two maxima is the best entry, unless
+//!   its other term is smaller now. In that case, it is moved to the other set, and reading continues.
 //! - [`Worst`] has an entry in both sets. The worst entry is the lower one of the two sets' minima.
 //!
 //! With n entries, an insertion or removal costs O(log n), and a new base fee costs nothing. Reading the best j
-//! entries costs O(j), plus O(log n) for each entry that has to move, which happens once each time the base fee
-//! passes its `fee cap - priority fee cap`. Reading the worst entry costs O(log n).
+//! entries costs O(j), plus O(log n) for each entry that has to move. An entry moves at most once each time the
+//! base fee passes its `fee cap - priority fee cap`. Reading the worst entry costs O(log n).
 
 use std::{
     cmp::Reverse,
@@ -20,7 +20,7 @@ use std::{
     iter::{Peekable, Rev},
 };
 
-/// The offer of a transaction, or of the cheapest of several. In wei per gas.
+/// The offer of a transaction, or the minimum of several, in wei per gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The maximum for the block producer: `maxPriorityFeePerGas`, or the gas price. Not above `cap`.
@@ -31,8 +31,8 @@ pub struct Offer {
     pub arrival: u64,
 }
 
-/// The value of an offer at a base fee. The value of an offer below the base fee is lower than that of all
-/// others, and decreases with the distance.
+/// The value of an offer at a base fee. An offer with a cap below the base fee has a lower value than all other
+/// offers, and the lower the cap, the lower the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Worth {
     covers: bool,
@@ -72,7 +72,7 @@ impl Offer {
 
 /// An entry of a set; the maximum is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SetEntry {
     /// The field by which the set is sorted.
     fee: u128,
     /// Arrival, inverted: an earlier one is greater.
@@ -82,7 +82,7 @@ struct Place {
     other: u128,
 }
 
-impl Place {
+impl SetEntry {
     const fn by_tip(offer: &Offer, lane: u32) -> Self {
         Self { fee: offer.tip, earliness: !offer.arrival, lane, other: offer.cap }
     }
@@ -101,7 +101,7 @@ impl Place {
         Offer { tip: self.other, cap: self.fee, arrival: !self.earliness }
     }
 
-    /// Returns the rank by this field, if it decides.
+    /// Returns the rank of the entry if its offer has this value.
     const fn rank(&self, worth: Worth) -> Rank {
         Rank { worth, earliness: self.earliness, lane: self.lane }
     }
@@ -134,26 +134,26 @@ impl Rank {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Best {
     base_fee: u128,
-    /// Entries for which the priority fee decided when they were last read.
-    by_tip: BTreeSet<Place>,
-    /// Entries for which the cap decided.
-    by_cap: BTreeSet<Place>,
+    /// Entries for which the priority fee cap decided when they were inserted or last moved.
+    by_tip: BTreeSet<SetEntry>,
+    /// Entries for which the fee cap decided.
+    by_cap: BTreeSet<SetEntry>,
 }
 
 impl Best {
     /// Inserts a lane's offer.
     pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
         if offer.threshold() >= self.base_fee {
-            self.by_tip.insert(Place::by_tip(offer, lane));
+            self.by_tip.insert(SetEntry::by_tip(offer, lane));
         } else {
-            self.by_cap.insert(Place::by_cap(offer, lane));
+            self.by_cap.insert(SetEntry::by_cap(offer, lane));
         }
     }
 
     /// Removes a lane's offer.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
-        let (by_tip, by_cap) = (Place::by_tip(offer, lane), Place::by_cap(offer, lane));
-        // Most entries are in the correct set.
+        let (by_tip, by_cap) = (SetEntry::by_tip(offer, lane), SetEntry::by_cap(offer, lane));
+        // Most entries are in the set of the field that decides now.
         let tip_decides = offer.threshold() >= self.base_fee;
         let found =
             if tip_decides { self.by_tip.remove(&by_tip) } else { self.by_cap.remove(&by_cap) };
@@ -165,13 +165,13 @@ impl Best {
     }
 
     /// Removes the offers of several lanes, and clears the list. The offers that a block included were the best
-    /// ones: after sorting, each is at the end of a set, which needs no search.
-    pub(super) fn remove_all(&mut self, some: &mut Vec<(Offer, u32)>) {
-        some.sort_unstable_by_key(|(offer, lane)| Reverse(Place::by_tip(offer, *lane)));
-        for (offer, lane) in some.drain(..) {
-            if self.by_tip.last() == Some(&Place::by_tip(&offer, lane)) {
+    /// ones: after sorting, most are at the end of a set, from which they are removed without a search.
+    pub(super) fn remove_all(&mut self, offers: &mut Vec<(Offer, u32)>) {
+        offers.sort_unstable_by_key(|(offer, lane)| Reverse(SetEntry::by_tip(offer, *lane)));
+        for (offer, lane) in offers.drain(..) {
+            if self.by_tip.last() == Some(&SetEntry::by_tip(&offer, lane)) {
                 self.by_tip.pop_last();
-            } else if self.by_cap.last() == Some(&Place::by_cap(&offer, lane)) {
+            } else if self.by_cap.last() == Some(&SetEntry::by_cap(&offer, lane)) {
                 self.by_cap.pop_last();
             } else {
                 self.remove(&offer, lane);
@@ -184,8 +184,8 @@ impl Best {
         self.base_fee = base_fee;
     }
 
-    /// Iterates over all entries, best first. The caller passes the misplaced entries that the reader found to
-    /// [`Self::settle`] afterwards.
+    /// Iterates over all entries, best first. Afterwards, the caller passes the misplaced entries that
+    /// [`Reader::end`] returns to [`Self::settle`].
     pub(super) fn read(&self) -> Reader<'_> {
         Reader {
             base_fee: self.base_fee,
@@ -198,13 +198,13 @@ impl Best {
 
     /// Moves entries to the correct set.
     pub(super) fn settle(&mut self, moves: Moves) {
-        for place in moves.to_cap {
-            self.by_tip.remove(&place);
-            self.by_cap.insert(Place::by_cap(&place.offer_by_tip(), place.lane));
+        for entry in moves.to_cap {
+            self.by_tip.remove(&entry);
+            self.by_cap.insert(SetEntry::by_cap(&entry.offer_by_tip(), entry.lane));
         }
-        for place in moves.to_tip {
-            self.by_cap.remove(&place);
-            self.by_tip.insert(Place::by_tip(&place.offer_by_cap(), place.lane));
+        for entry in moves.to_tip {
+            self.by_cap.remove(&entry);
+            self.by_tip.insert(SetEntry::by_tip(&entry.offer_by_cap(), entry.lane));
         }
     }
 
@@ -221,14 +221,14 @@ impl Best {
 /// Entries that are in the wrong set.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    to_cap: Vec<Place>,
-    to_tip: Vec<Place>,
+    to_cap: Vec<SetEntry>,
+    to_tip: Vec<SetEntry>,
 }
 
-type Descending<'a> = Peekable<Rev<btree_set::Iter<'a, Place>>>;
+type Descending<'a> = Peekable<Rev<btree_set::Iter<'a, SetEntry>>>;
 
-/// Reads a [`Best`]. A set never ranks its entries too low, so the top of both sets is the best entry, unless
-/// the other field decides now. In that case the entry is deferred to its rank.
+/// Reads a [`Best`]. A set never ranks its entries too low, so the better of the two maxima is the best entry,
+/// unless its other field decides now. Such an entry is returned later, at its actual rank.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     base_fee: u128,
@@ -239,7 +239,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Ends the iteration.
+    /// Ends the iteration, and returns the misplaced entries that it found.
     pub(super) fn end(self) -> Moves {
         self.moves
     }
@@ -250,27 +250,27 @@ impl Iterator for Reader<'_> {
 
     fn next(&mut self) -> Option<Rank> {
         loop {
-            let tip = self.tips.peek().map(|place| place.rank(covered(place.fee)));
-            let cap = self.caps.peek().map(|place| place.rank(by_cap(place.fee, self.base_fee)));
+            let tip = self.tips.peek().map(|entry| entry.rank(covered(entry.fee)));
+            let cap = self.caps.peek().map(|entry| entry.rank(by_cap(entry.fee, self.base_fee)));
             let bound = tip.max(cap);
             if bound <= self.misplaced.peek().copied() {
                 return self.misplaced.pop();
             }
             if tip > cap {
-                let place = *self.tips.next()?;
-                let rank = Rank::of(&place.offer_by_tip(), place.lane, self.base_fee);
+                let entry = *self.tips.next()?;
+                let rank = Rank::of(&entry.offer_by_tip(), entry.lane, self.base_fee);
                 if Some(rank) == tip {
                     return tip;
                 }
-                self.moves.to_cap.push(place);
+                self.moves.to_cap.push(entry);
                 self.misplaced.push(rank);
             } else {
-                let place = *self.caps.next()?;
-                let rank = Rank::of(&place.offer_by_cap(), place.lane, self.base_fee);
+                let entry = *self.caps.next()?;
+                let rank = Rank::of(&entry.offer_by_cap(), entry.lane, self.base_fee);
                 if Some(rank) == cap {
                     return cap;
                 }
-                self.moves.to_tip.push(place);
+                self.moves.to_tip.push(entry);
                 self.misplaced.push(rank);
             }
         }
@@ -280,21 +280,21 @@ impl Iterator for Reader<'_> {
 /// An order that is read from the worst entry on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Worst {
-    by_tip: BTreeSet<Place>,
-    by_cap: BTreeSet<Place>,
+    by_tip: BTreeSet<SetEntry>,
+    by_cap: BTreeSet<SetEntry>,
 }
 
 impl Worst {
     /// Inserts a lane's offer.
     pub(super) fn insert(&mut self, offer: &Offer, lane: u32) {
-        self.by_tip.insert(Place::by_tip(offer, lane));
-        self.by_cap.insert(Place::by_cap(offer, lane));
+        self.by_tip.insert(SetEntry::by_tip(offer, lane));
+        self.by_cap.insert(SetEntry::by_cap(offer, lane));
     }
 
     /// Removes a lane's offer.
     pub(super) fn remove(&mut self, offer: &Offer, lane: u32) {
-        self.by_tip.remove(&Place::by_tip(offer, lane));
-        self.by_cap.remove(&Place::by_cap(offer, lane));
+        self.by_tip.remove(&SetEntry::by_tip(offer, lane));
+        self.by_cap.remove(&SetEntry::by_cap(offer, lane));
     }
 
     /// Removes all offers.
@@ -305,23 +305,23 @@ impl Worst {
 
     /// Returns the worst entry at this base fee.
     pub(super) fn first(&self, base_fee: u128) -> Option<Rank> {
-        let tip = self.by_tip.first().map(|place| place.rank(covered(place.fee)));
-        let cap = self.by_cap.first().map(|place| place.rank(by_cap(place.fee, base_fee)));
+        let tip = self.by_tip.first().map(|entry| entry.rank(covered(entry.fee)));
+        let cap = self.by_cap.first().map(|entry| entry.rank(by_cap(entry.fee, base_fee)));
         Some(tip?.min(cap?))
     }
 
     /// Returns the lanes of all entries, in any order.
     pub(super) fn lanes(&self) -> impl Iterator<Item = u32> {
-        self.by_tip.iter().map(|place| place.lane)
+        self.by_tip.iter().map(|entry| entry.lane)
     }
 }
 
-/// Returns the value if the priority fee decides, because the cap covers base fee and priority fee.
+/// Returns the value if the priority fee cap decides, because the fee cap covers it in addition to the base fee.
 const fn covered(tip: u128) -> Worth {
     Worth { covers: true, fee: tip }
 }
 
-/// Returns the value if the cap decides.
+/// Returns the value if the fee cap decides.
 fn by_cap(cap: u128, base_fee: u128) -> Worth {
     Offer { tip: cap, cap, arrival: 0 }.worth(base_fee)
 }
@@ -339,7 +339,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn orders_equal_sorting(
+        fn orders_match_a_sorted_list(
             offers in prop::collection::vec(offer(), 0..60),
             removed in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
             base_fees in prop::collection::vec(
@@ -356,7 +356,7 @@ mod tests {
             let mut removed = removed.into_iter();
             for (base_fee, count) in base_fees {
                 best.set_base_fee(base_fee);
-                // As a block does, this removes some of the best entries, and any other one.
+                // Removes some of the best entries, as a block does, and one other.
                 model.sort_by_key(|(offer, lane)| Reverse(Rank::of(offer, *lane, base_fee)));
                 let mut taken: Vec<_> = model.drain(..(count / 7).min(model.len())).collect();
                 if let Some(index) = removed.next().filter(|_| !model.is_empty()) {
@@ -376,8 +376,8 @@ mod tests {
                 prop_assert_eq!(worst.first(base_fee), sorted.last().copied());
                 // Reads any number of entries. The misplaced entries are moved before the next reader.
                 let mut reader = best.read();
-                let some: Vec<_> = reader.by_ref().take(count).collect();
-                prop_assert_eq!(&some[..], &sorted[..count.min(sorted.len())]);
+                let best_entries: Vec<_> = reader.by_ref().take(count).collect();
+                prop_assert_eq!(&best_entries[..], &sorted[..count.min(sorted.len())]);
                 let moves = reader.end();
                 best.settle(moves);
                 prop_assert_eq!(best.by_tip.len() + best.by_cap.len(), model.len());
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_moves_once_for_a_way_of_the_base_fee() {
+    fn entry_moves_once_when_the_base_fee_passes_its_threshold() {
         let mut best = Best::default();
         for lane in 0..100 {
             best.insert(&Offer { tip: 100, cap: 110, arrival: u64::from(lane) }, lane);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_decides_only_above_the_threshold() {
+    fn fee_cap_decides_only_above_the_threshold() {
         let generous = Offer { tip: 10, cap: 110, arrival: 0 };
         let capped = Offer { tip: 20, cap: 105, arrival: 1 };
         assert_eq!(generous.effective_tip(90), Some(10));
@@ -415,6 +415,6 @@ mod tests {
         assert!(capped.worth(90) > generous.worth(90));
         assert!(capped.worth(96) < generous.worth(96));
         assert_eq!(capped.effective_tip(106), None);
-        assert!(capped.worth(106) < generous.worth(110), "not covered is below a tip of nothing");
+        assert!(capped.worth(106) < generous.worth(110), "106 is not covered");
     }
 }

@@ -1,5 +1,5 @@
-//! The executable transactions of a sender, with consecutive nonces. Most senders have one, which is stored
-//! without a separate allocation.
+//! Stores the pending transactions of a sender, which have consecutive nonces. Most senders have one, which needs
+//! no separate allocation.
 
 use super::Pooled;
 use std::collections::{VecDeque, vec_deque};
@@ -18,7 +18,7 @@ impl Row {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no transactions.
     pub const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -78,7 +78,7 @@ impl Row {
         self.rest.pop_back().or_else(|| self.first.take())
     }
 
-    /// Frees unused memory for more than the first transaction.
+    /// Frees the memory for transactions after the first, if there are none.
     pub(super) fn shrink(&mut self) {
         if self.rest.is_empty() && self.rest.capacity() > 0 {
             self.rest = VecDeque::new();

@@ -11,8 +11,8 @@ use transactions::RecoveredTx;
 
 /// Minimum gas of a transaction. A block with less gas left is full.
 const MIN_TX_GAS: u64 = 21_000;
-/// Maximum number of candidates that do not fit: a pool full of large transactions must not be walked completely
-/// for each block.
+/// Maximum number of candidates that do not fit. Without it, a pool full of large transactions would be walked
+/// completely for each block.
 const MAX_MISFITS: usize = 4_096;
 /// Number of lanes between the prefetch of a lane's memory and its use.
 const HEADS_AHEAD: usize = 8;
@@ -24,12 +24,12 @@ const WHOLE: u64 = 1 << 32;
 pub struct BlockSpace {
     /// Gas of the block.
     pub gas: u64,
-    /// Maximum sum of the candidates' gas limits. It exceeds the block's gas, because transactions use less
+    /// Maximum sum of the candidates' gas limits. It may exceed the block's gas, because transactions use less
     /// than their limits.
     pub candidates_gas: u64,
     /// Minimum charged share of a transaction's gas limit, in parts of 2^32, rounded down.
     pub charged: u64,
-    /// Maximum bytes of all candidates together.
+    /// Maximum total size of the candidates in bytes.
     pub bytes: usize,
     /// Maximum number of candidates.
     pub txs: usize,
@@ -54,7 +54,7 @@ impl BlockSpace {
     }
 
     /// Returns whether a transaction has blobs that do not fit, or that do not pay enough.
-    fn refuses_blobs(&self, tx: &Pooled) -> bool {
+    fn excludes_for_blobs(&self, tx: &Pooled) -> bool {
         tx.blob_gas() > self.blob_gas || tx.blob_gas() > 0 && tx.blob_cap() < self.blob_base_fee
     }
 
@@ -81,12 +81,12 @@ pub struct Selection {
     pub txs: Vec<Arc<RecoveredTx>>,
     /// Sum of their gas limits.
     pub gas: u64,
-    /// Whether some were skipped because of their size in bytes.
+    /// Whether a transaction was skipped because of its size in bytes.
     pub bytes_full: bool,
 }
 
 impl Mempool {
-    /// Selects the best pending transactions, until there are enough: highest effective priority fee first,
+    /// Selects the best pending transactions, until the space is full: highest effective priority fee first,
     /// earlier arrival on ties, those of each sender in nonce order, and none whose cap is below the base fee. A
     /// transaction that cannot fit after the selected ones, however little gas they use, is skipped together
     /// with the later ones of its lane.
@@ -96,8 +96,8 @@ impl Mempool {
         self.select_without(space, |_| false)
     }
 
-    /// Does the same as [`Self::select`] for a block after others that are not part of the chain yet: `is_taken` says which
-    /// transactions, by their hashes, are in those blocks. The next ones of their senders are selected.
+    /// Does the same as [`Self::select`] for a block after others that are not part of the chain yet. `is_taken`
+    /// returns whether the transaction with a hash is in those blocks, and is skipped for the next of its sender.
     pub fn select_without(
         &mut self,
         mut space: BlockSpace,
@@ -109,7 +109,7 @@ impl Mempool {
         // prefetched.
         let mut near: VecDeque<Rank> = VecDeque::with_capacity(HEADS_AHEAD);
         // Lanes that have been started, by their next transaction.
-        let mut begun: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
+        let mut started: BinaryHeap<(Rank, usize)> = BinaryHeap::new();
         let mut chosen = Selection::default();
         let mut misfits = 0;
         while space.gas.min(space.candidates_gas) >= MIN_TX_GAS
@@ -125,27 +125,27 @@ impl Mempool {
             if let Some(head) = near.get(HEADS_AHEAD / 2) {
                 self.at(head.lane).pending().front().into_iter().for_each(|tx| prefetch(&*tx.tx));
             }
-            let from_heads = match (near.front(), begun.peek()) {
+            let from_heads = match (near.front(), started.peek()) {
                 (Some(head), Some((next, _))) => head > next,
                 (head, _) => head.is_some(),
             };
             let next =
-                if from_heads { near.pop_front().map(|rank| (rank, 0)) } else { begun.pop() };
+                if from_heads { near.pop_front().map(|rank| (rank, 0)) } else { started.pop() };
             let Some((rank, index)) = next else { break };
             let lane = self.at(rank.lane);
-            let pooled = lane.pending().get(index).expect("a row is as long as it was looked at");
+            let pooled = lane.pending().get(index).expect("the row has this transaction");
             let next = || {
                 let next = lane.pending().get(index + 1)?;
                 let rank = Rank::of(&next.offer, rank.lane, self.base_fee);
                 Rank::covers(&rank).then_some((rank, index + 1))
             };
             if is_taken(&pooled.tx.hash) {
-                begun.extend(next());
+                started.extend(next());
                 continue;
             }
             let wide = pooled.gas() > space.gas.min(space.candidates_gas);
             let large = pooled.bytes() > space.bytes;
-            if wide || large || space.refuses_blobs(pooled) {
+            if wide || large || space.excludes_for_blobs(pooled) {
                 chosen.bytes_full |= large && !wide;
                 misfits += 1;
                 continue;
@@ -153,7 +153,7 @@ impl Mempool {
             space = space.without(pooled);
             chosen.gas += pooled.gas();
             chosen.txs.push(Arc::clone(&pooled.tx));
-            begun.extend(next());
+            started.extend(next());
         }
         let moves = reader.end();
         self.heads.settle(moves);

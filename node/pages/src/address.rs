@@ -1,4 +1,4 @@
-//! The page of an address: its account, its transactions and the logs of its code.
+//! Renders the page of an address: its account, its transactions and the logs of its code.
 
 use crate::{
     error::PageError,
@@ -17,29 +17,29 @@ use state::{
 };
 use storage::{ReceiptOutcome, StateRead};
 
-/// Transactions of a page.
+/// Maximum number of transactions on a page.
 const TXS_PER_PAGE: usize = 25;
-/// Logs of a page.
+/// Number of logs from which a page ends. One transaction can add this number of logs to a page that is not full.
 const LOGS_PER_PAGE: usize = 25;
-/// Number of searched transactions after which a page ends with a link to continue. A block producer's account changes in
-/// every block, and few of these blocks have a transaction of it.
+/// Number of searched transactions after which a page ends with a link to continue. A block producer's account changes
+/// in every block, and few of these blocks have a transaction of it.
 const MAX_SEARCHED_TXS: usize = 20_000;
 /// Maximum number of blocks that are read for a page.
 const MAX_BLOCKS: usize = 200;
 /// Maximum number of bytes of code that are shown.
 const MAX_CODE_BYTES: usize = 1_024;
-/// Bytes of the designator of a delegation (EIP-7702).
-const DESIGNATOR_BYTES: usize = 3;
+/// Number of bytes before the address in the code of a delegated account (EIP-7702).
+const DELEGATION_PREFIX_BYTES: usize = 3;
 
-/// A position on the chain: everything before it is older.
+/// A position on the chain. A page lists what is before it, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cursor {
     block: u64,
-    /// Transactions of the block from this index on are not shown.
+    /// Transactions of the block from this index on are after the position.
     index: usize,
 }
 
-/// The page of an address in either form.
+/// Renders the page of an address in hexadecimal or Bech32 form.
 pub(crate) fn page(reading: &Reading, address: &str) -> Result<Page, PageError> {
     let (text, prefix) = (address, &reading.spec().bech32_prefix);
     let address = parse_address_in_any_case(text, prefix)
@@ -69,7 +69,7 @@ fn account(reading: &Reading, address: Address) -> Result<Markup, PageError> {
         ("Nonce", html! { (text::grouped(account.nonce)) }),
     ];
     if is_delegation(&code) {
-        let target = Address::from_slice(&code[DESIGNATOR_BYTES..]);
+        let target = Address::from_slice(&code[DELEGATION_PREFIX_BYTES..]);
         rows.push(("Delegates to", table::address_link(target)));
     } else if !code.is_empty() {
         rows.push(("Code", html! {
@@ -89,7 +89,7 @@ fn account(reading: &Reading, address: Address) -> Result<Markup, PageError> {
 }
 
 impl Cursor {
-    /// The parameter `before`, such as `1200.5`, or the newest block.
+    /// Reads the parameter `before`, such as `1200.5`. Without it, the position is the end of the newest block.
     fn read(reading: &Reading) -> Result<Self, PageError> {
         let head = reading.view.number();
         let Some(text) = reading.parameter("before") else {
@@ -104,7 +104,7 @@ impl Cursor {
         Ok(Self { block: block.min(head), index })
     }
 
-    /// The position before a block.
+    /// Returns the position before a block; `None` for block 0.
     fn before_block(number: u64) -> Option<Self> {
         number.checked_sub(1).map(|block| Self { block, index: usize::MAX })
     }
@@ -121,7 +121,7 @@ fn transactions(reading: &Reading, address: Address) -> Result<Markup, PageError
     })
 }
 
-/// A link to what is before a position.
+/// Renders a link to the page that continues at a position.
 fn older(next: Option<Cursor>, path: &str) -> Markup {
     html! {
         nav.pages aria-label="Pages" {
@@ -132,7 +132,7 @@ fn older(next: Option<Cursor>, path: &str) -> Markup {
     }
 }
 
-/// The transactions of an address before a position, newest first, and where the next page begins.
+/// Returns the transactions of an address before a position, newest first, and the position of the next page.
 fn find(
     reading: &Reading,
     address: Address,
@@ -209,7 +209,7 @@ fn logs(reading: &Reading, address: Address) -> Result<Markup, PageError> {
     })
 }
 
-/// The logs of an address before a position, newest first. The position counts transactions.
+/// Returns the logs of an address before a position, newest first, and the position of the next page.
 fn find_logs(
     reading: &Reading,
     address: Address,
@@ -234,7 +234,7 @@ fn find_logs(
             }
             let raw = stored::raw_tx(&blocks, number, index)?.unwrap_or_default();
             let tx = alloy_primitives::keccak256(&raw);
-            // A transaction may have more logs than a page. Its own page has the others.
+            // A transaction may have more logs than are listed here. The page of the transaction shows more.
             rows.extend(own.take(LOGS_PER_PAGE).map(|log| log_row(number, tx, log)));
         }
         next = Cursor::before_block(number);

@@ -1,4 +1,4 @@
-//! The pages of blocks.
+//! Renders the list of blocks and the page of a block.
 
 use crate::{
     error::PageError,
@@ -13,14 +13,14 @@ use maud::{Markup, html};
 use state::stored::{self, StoredBlock};
 use storage::BlockFlags;
 
-/// Blocks of a page of the list.
+/// Maximum number of blocks on a page of the list.
 const BLOCKS_PER_PAGE: u64 = 50;
-/// Transactions of a page of a block. Only these are decoded.
+/// Maximum number of transactions on a page of a block. Only these are decoded.
 const TXS_PER_PAGE: usize = 50;
 /// Maximum number of bytes of `extraData` that are shown. Ethereum allows 32.
 const MAX_EXTRA_BYTES: usize = 64;
 
-/// The list of blocks, from the newest or from `?newest=`.
+/// Renders the list of blocks, newest first, from the head or from `?newest=`.
 pub(crate) fn list(reading: &Reading) -> Result<Page, PageError> {
     let head = reading.view.number();
     let newest = reading.number("newest")?.unwrap_or(head).min(head);
@@ -38,7 +38,7 @@ pub(crate) fn list(reading: &Reading) -> Result<Page, PageError> {
     Ok(Page::new("Blocks", contents))
 }
 
-/// The page of a block by number, `latest` or hash.
+/// Renders the page of a block. `id` is its number, its hash or `latest`.
 pub(crate) fn page(reading: &Reading, id: &str) -> Result<Page, PageError> {
     let number = number_of(reading, id)?;
     let blocks = reading.view.blocks()?;
@@ -92,7 +92,7 @@ fn summary(
     flags: BlockFlags,
 ) -> Result<Markup, PageError> {
     let (header, symbol) = (&stored.block.header, reading.symbol());
-    let burnt = row.base_fee.map(|fee| U256::from(fee) * U256::from(header.gas_used));
+    let base_fees = row.base_fee.map(|fee| U256::from(fee) * U256::from(header.gas_used));
     let mut rows = vec![
         ("Hash", html! { code { (row.hash) } }),
         ("Time", html! { (text::time(row.timestamp)) }),
@@ -108,8 +108,8 @@ fn summary(
         ("Base fee", html! { (table::fee(row.base_fee)) }),
         ("Priority fee", html! { (text::exact_price(row.priority_fee)) " (median of the gas)" }),
     ];
-    if let Some(burnt) = burnt {
-        rows.push(("Base fee of all gas", html! { (text::amount(burnt)) " " (symbol) }));
+    if let Some(base_fees) = base_fees {
+        rows.push(("Base fee of all gas", html! { (text::amount(base_fees)) " " (symbol) }));
     }
     rows.extend(validators::certificate_rows(reading, row.number)?);
     rows.extend([

@@ -1,4 +1,4 @@
-//! The dashboard: the newest blocks, rates, fees, the stages of the pipeline, the pool, storage and addresses.
+//! Renders the dashboard: the newest blocks, rates, fees, the stages of the pipeline, the pool, storage and addresses.
 
 use crate::{
     error::PageError,
@@ -16,12 +16,12 @@ use platform::{memory::available_memory, process::ProcessUsage};
 use std::net::SocketAddr;
 use storage::EnvStats;
 
-/// Blocks in the table.
+/// Maximum number of blocks in the table.
 const SHOWN_BLOCKS: u64 = 10;
-/// Blocks in the plots.
+/// Maximum number of blocks in the plots.
 const PLOTTED_BLOCKS: u64 = 120;
 
-/// The rings from which each stage receives its work, by the names of the monitor.
+/// Each stage with the rings from which it receives its work, by the names of the monitor.
 const INPUTS: [(&str, &[&str]); 8] = [
     ("ingest", &["replies"]),
     ("recover", &["raw", "blocks"]),
@@ -33,7 +33,6 @@ const INPUTS: [(&str, &[&str]); 8] = [
     ("flush", &["layers", "checkpoints"]),
 ];
 
-/// The page.
 pub(crate) fn page(reading: &Reading, pool: &PoolState) -> Result<Page, PageError> {
     let context = &reading.pages.context;
     let contents = html! {
@@ -44,7 +43,7 @@ pub(crate) fn page(reading: &Reading, pool: &PoolState) -> Result<Page, PageErro
     Ok(Page::new("Dashboard", contents))
 }
 
-/// The part that changes.
+/// Renders the part of the dashboard that changes.
 pub(crate) fn live(reading: &Reading, pool: &PoolState) -> Result<Markup, PageError> {
     let rates = reading.pages.samples.rates();
     let head = reading.view.number();
@@ -88,7 +87,7 @@ fn figures(reading: &Reading, rates: &Rates, level: Option<&Level>, blocks: &[Bl
     }
 }
 
-/// A rate with one decimal if it is small.
+/// Formats a rate, with one decimal below 100.
 fn rate(per_second: f64) -> String {
     match per_second < 100.0 {
         true => format!("{per_second:.1}"),
@@ -96,7 +95,7 @@ fn rate(per_second: f64) -> String {
     }
 }
 
-/// Plots of the rows, which are newest first.
+/// Renders the plots of the rows, which are newest first.
 pub(crate) fn plots(rows: &[BlockRow]) -> Markup {
     let range = match (rows.last(), rows.first()) {
         (Some(oldest), Some(newest)) => (oldest.number, newest.number),
@@ -153,7 +152,7 @@ fn stage_row(stage: &StageRates, rates: &Rates) -> Markup {
     }
 }
 
-/// The batches that wait for a stage, and how many could.
+/// Returns the number of batches that wait for a stage, and the capacity of the rings of the stage.
 fn queue(stage: &str, rates: &Rates) -> String {
     let is_stage = |name: &str| {
         stage == name || stage.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
@@ -224,7 +223,7 @@ fn storage(reading: &Reading) -> Markup {
     }
 }
 
-/// The memory of the process without pages of files, which the kernel can reclaim.
+/// Renders the memory of the process without pages of files, which the kernel can reclaim.
 fn process() -> Markup {
     html! {
         @if let Some(bytes) = ProcessUsage::read().anonymous_bytes {
@@ -237,7 +236,7 @@ fn process() -> Markup {
     }
 }
 
-/// The name of a resource of the budget in words.
+/// Returns the display name of a resource of the budget.
 fn resource_name(name: &str) -> String {
     match name {
         "memory_bytes" => "Memory of clients".to_owned(),

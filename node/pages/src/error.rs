@@ -1,4 +1,4 @@
-//! Pages that cannot be shown.
+//! The errors of pages.
 
 use axum::http::StatusCode;
 use state::{ModulesViewError, stored::StoredError};
@@ -13,27 +13,27 @@ pub(crate) enum PageError {
     /// The path or the query is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// The client must not ask for it.
+    /// The client is not allowed to make this request.
     #[error("{0}")]
     Refused(String),
-    /// The node is doing too much.
+    /// The node is too busy.
     #[error("{0}")]
     Busy(String),
     /// The page would be too large.
     #[error("{0}")]
     TooLarge(String),
-    /// The chain could not be read.
+    /// The chain could not be read, or a transaction not executed.
     #[error("the chain cannot be read: {0}")]
     Failed(String),
 }
 
 impl PageError {
-    /// For a failure that no client caused.
+    /// Creates the error for a failure that no client caused.
     pub(crate) fn failed(error: impl std::fmt::Display) -> Self {
         Self::Failed(error.to_string())
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
             Self::NotFound(_) => StatusCode::NOT_FOUND,

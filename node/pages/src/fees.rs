@@ -1,4 +1,5 @@
-//! The page of the fee market: parameters, history, and what a transaction with a given maximum price would have paid.
+//! Renders the page of the fee market: parameters, history, and how long a transaction with a given maximum price would
+//! have waited.
 
 use crate::{dashboard, error::PageError, frame::Page, reading::Reading, table::BlockRow, text};
 use alloy_primitives::{U256, utils::parse_units};
@@ -9,9 +10,9 @@ use maud::{Markup, html};
 
 /// Decimals of a price in gwei: 1 gwei is 10^9 wei.
 const GWEI_DECIMALS: usize = 9;
-/// Blocks of the plots and of the list, by the choices that the page offers.
+/// The numbers of blocks that the page offers for the list. The plots show at most the first of them.
 const RANGES: [u64; 3] = [100, 1_000, 5_000];
-/// Rows of the list. A longer range is shown in buckets of equal length.
+/// Maximum number of rows of the list. A longer range is shown in buckets of equal length; the last may be shorter.
 const MAX_ROWS: u64 = 50;
 /// The percentiles of the priority fee.
 const PERCENTILES: [f64; 5] = [10.0, 25.0, 50.0, 75.0, 90.0];
@@ -27,11 +28,10 @@ struct Bucket {
     highest_base_fee: u64,
     gas_used: u64,
     gas_limit: u64,
-    /// Priority fee at each percentile, the mean of the blocks weighted by gas.
+    /// Priority fee at each percentile in wei per gas: the mean of the blocks, weighted by gas used.
     rewards: [u128; PERCENTILES.len()],
 }
 
-/// The page.
 pub(crate) fn page(reading: &Reading) -> Result<Page, PageError> {
     let head = reading.view.number();
     let range = reading.number("blocks")?.unwrap_or(RANGES[0]).clamp(1, RANGES[RANGES.len() - 1]);
@@ -66,7 +66,7 @@ fn next_fee(reading: &Reading) -> Markup {
     }
 }
 
-/// The parameters in the order of `MsgUpdateParams`, with their values as text.
+/// Returns the parameters in the order of `MsgUpdateParams`, with their values as text.
 pub(crate) fn parameters(params: &Params, token: Token<'_>) -> [(&'static str, String); 7] {
     let price = |price: LegacyDec| {
         let wei = token.unit.price_to_wei(price).ok().and_then(LegacyDec::truncate_u256);
@@ -88,7 +88,7 @@ pub(crate) fn parameters(params: &Params, token: Token<'_>) -> [(&'static str, S
     ]
 }
 
-/// What each parameter means, in the same order.
+/// The meaning of each parameter, in the same order.
 const MEANINGS: [&str; 7] = [
     "If true, there is no base fee.",
     "An empty block lowers the base fee by one part in this many.",
@@ -114,7 +114,7 @@ fn parameter_section(reading: &Reading) -> Markup {
     }
 }
 
-/// Reads the fee rows of blocks in buckets of equal length.
+/// Reads the fee rows of blocks in buckets of equal length, except for the last one.
 fn buckets(reading: &Reading, first: u64, last: u64) -> Result<Vec<Bucket>, PageError> {
     let blocks = reading.view.blocks()?;
     let length = (last - first + 1).div_ceil(MAX_ROWS).max(1);
@@ -229,11 +229,11 @@ fn bucket_row(bucket: &Bucket) -> Markup {
     }
 }
 
-/// What a transaction would have waited and paid, had it been sent at each of the last blocks.
+/// Statistics of transactions with the same maximum price, of which one is sent before each of the last blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Waits {
     sent: u64,
-    /// Of those: how many could be in one of the following blocks.
+    /// Number of sent transactions that a block could include.
     mined: u64,
     total_blocks: u64,
     longest: u64,
@@ -274,7 +274,7 @@ fn base_fees(reading: &Reading, first: u64, last: u64) -> Result<Vec<u64>, PageE
     (first..=last).map(fee).collect()
 }
 
-/// A transaction that is sent before a block is in the first block from there on whose base fee is at most `cap`.
+/// Assumes that a transaction is in the first block after it was sent whose base fee is at most `cap` wei per gas.
 fn waits(fees: &[u64], cap: u128) -> Waits {
     let mut found =
         Waits { sent: fees.len() as u64, lowest_base_fee: u64::MAX, ..Waits::default() };
@@ -313,7 +313,7 @@ fn wait_text(waits: &Waits, cap: u128, range: u64) -> Markup {
     }
 }
 
-/// A price in gwei as wei.
+/// Converts a price in gwei to wei; `None` if it is not a decimal or has more than [`GWEI_DECIMALS`] decimals.
 fn gwei(text: &str) -> Option<u128> {
     let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     if decimals > GWEI_DECIMALS {

@@ -1,4 +1,4 @@
-//! What surrounds the contents of each page, and the headers of responses.
+//! Renders the header and the footer of each page, and sets the headers of responses.
 
 use crate::error::PageError;
 use axum::{
@@ -13,36 +13,36 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-/// Everything comes from this server, and nothing is inline: text of the chain that passed as HTML could do nothing.
+/// Allows only resources of this server, and no inline scripts or styles, so text from the chain could not run a script
+/// even if it were not escaped.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
-/// How long a browser keeps an asset. Its path has the version of the node.
+/// Lets a browser keep an asset for a day. The path contains the version of the node.
 const ASSET_CACHE: &str = "public, max-age=86400, immutable";
 
 /// The links at the top of each page: path and text.
 const LINKS: [(&str, &str); 4] =
     [("/", "Dashboard"), ("/blocks", "Blocks"), ("/fees", "Fees"), ("/governance", "Governance")];
-/// The link that only a chain of validators has.
+/// The link that only a chain with validators has.
 const VALIDATORS: (&str, &str) = ("/validators", "Validators");
 
-/// What the top of each page says about the chain.
+/// The description of the chain in the header of each page.
 #[derive(Debug)]
 pub(crate) struct ChainTitle {
-    /// Its name.
     pub(crate) name: String,
-    /// Whether validators make the blocks.
+    /// Whether validators produce the blocks.
     pub(crate) has_validators: bool,
 }
 
-/// The path of an asset.
+/// Returns the path of an asset.
 macro_rules! asset_path {
     ($name:literal) => {
         concat!("/assets/", env!("CARGO_PKG_VERSION"), "/", $name)
     };
 }
 
-/// An asset: its path, its media type and its content.
+/// The path, the media type and the content of an asset.
 pub(crate) type Asset = (&'static str, &'static str, &'static str);
 
 const STYLE: Asset =
@@ -50,15 +50,14 @@ const STYLE: Asset =
 const SCRIPT: Asset =
     (asset_path!("live.js"), "text/javascript; charset=utf-8", include_str!("assets/live.js"));
 const ICON: Asset = (asset_path!("icon.svg"), "image/svg+xml", include_str!("assets/icon.svg"));
-/// All assets.
 pub(crate) const ASSETS: [Asset; 3] = [STYLE, SCRIPT, ICON];
 
 /// The contents of a page.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// The title, also of the window.
+    /// The heading, also the title of the window.
     pub(crate) title: String,
-    /// What follows the heading.
+    /// The part after the heading.
     pub(crate) contents: Markup,
 }
 
@@ -67,7 +66,7 @@ impl Page {
         Self { title: title.into(), contents }
     }
 
-    /// The whole page. `path` is that of the request.
+    /// Renders the whole page. `path` is that of the request.
     pub(crate) fn render(&self, chain: &ChainTitle, path: &str) -> Markup {
         html! {
             (DOCTYPE)
@@ -117,7 +116,7 @@ fn header(chain: &ChainTitle, path: &str) -> Markup {
     }
 }
 
-/// A response with these contents.
+/// Returns a response with these contents.
 pub(crate) fn respond(status: StatusCode, markup: Markup) -> Response<Body> {
     let mut response = Response::new(Body::from(markup.into_string()));
     *response.status_mut() = status;
@@ -125,7 +124,7 @@ pub(crate) fn respond(status: StatusCode, markup: Markup) -> Response<Body> {
     response
 }
 
-/// The response with an asset.
+/// Returns the response with an asset.
 pub(crate) fn asset((_, kind, text): Asset) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     set_headers(&mut response, kind, ASSET_CACHE);
@@ -145,7 +144,7 @@ fn set_headers(response: &mut Response<Body>, kind: &'static str, cache: &'stati
     }
 }
 
-/// The page of an error.
+/// Renders the page of an error.
 pub(crate) fn error_page(error: &PageError) -> Page {
     let title = match error {
         PageError::NotFound(_) => "Not found",
@@ -158,7 +157,7 @@ pub(crate) fn error_page(error: &PageError) -> Page {
     Page::new(title, html! { p { (error) } })
 }
 
-/// A list of terms with their values, each with an explanation or an empty text.
+/// Renders a list of terms with their values.
 pub(crate) fn terms(rows: &[(&str, Markup)]) -> Markup {
     html! {
         dl {

@@ -1,4 +1,4 @@
-//! The pages of governance: proposals, deposits, votes and parameter changes.
+//! Renders the pages of governance: proposals, deposits, votes and parameter changes.
 
 use crate::{
     error::PageError,
@@ -17,7 +17,7 @@ use proto::cosmos::{
 };
 use transactions::{Update, cosmos::read_update};
 
-/// Maximum number of proposals of a page.
+/// Maximum number of proposals on a page.
 const PROPOSALS_PER_PAGE: usize = 50;
 /// Maximum number of deposits, and of votes, that are shown.
 const MAX_SHOWN: usize = 200;
@@ -30,7 +30,7 @@ fn state(reading: &Reading) -> Result<&GovState, PageError> {
     })
 }
 
-/// The list of proposals, newest first, from `?before=` on.
+/// Renders the list of proposals, newest first. With `?before=`, it begins below that number.
 pub(crate) fn list(reading: &Reading) -> Result<Page, PageError> {
     let before = reading.number("before")?.unwrap_or(u64::MAX);
     let entries = state(reading)?.entries().rev().filter(|entry| entry.id() < before);
@@ -101,7 +101,7 @@ fn coins(reading: &Reading, coins: &[Coin]) -> String {
     if listed.is_empty() { "none".to_owned() } else { listed.join(", ") }
 }
 
-/// The page of a proposal.
+/// Renders the page of a proposal.
 pub(crate) fn page(reading: &Reading, id: &str) -> Result<Page, PageError> {
     let id: u64 =
         id.parse().map_err(|_| PageError::Invalid("A proposal has a number.".to_owned()))?;
@@ -162,7 +162,7 @@ fn summary(reading: &Reading, entry: &Entry, proposal: &Proposal) -> Markup {
     terms(&rows)
 }
 
-/// The change of parameters that a message asks for, next to those in force.
+/// Renders the change of parameters that a message proposes, with the parameters in force.
 fn update(reading: &Reading, message: &Any) -> Markup {
     let contents = match read_update(message) {
         Ok(Update::FeeMarket(params)) => match reading.view.head.market() {
@@ -196,7 +196,7 @@ fn update(reading: &Reading, message: &Any) -> Markup {
     }
 }
 
-/// A table of parameters: in force now, and in the proposal.
+/// Renders a table of parameters: in force now, and in the proposal.
 fn changes(now: &[(&str, String)], proposed: &[(&str, String)]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Parameters" {

@@ -1,14 +1,14 @@
 //! The web pages of the node: a dashboard and a small explorer.
 //!
-//! Every page is HTML that the server renders, and works without JavaScript. A script of some lines replaces the parts that
-//! change on the dashboard. Pages read the published view, the counters of the stages and, for pooled transactions, the
-//! pool; they do not change anything. Everything that comes from the chain is escaped by the template library.
+//! Every page is HTML that the server renders, and works without JavaScript. A short script refreshes the part of the
+//! dashboard that changes. Pages read the published view, the counters of the stages and the pool; they do not change
+//! anything. The template library escapes everything that comes from the chain.
 //!
 //! Paths are those of Etherscan: `/block/N`, `/tx/HASH`, `/address/ADDRESS`.
 //!
-//! - [`text`]: figures for people.
-//! - `frame`: what surrounds the contents of each page, and the headers of responses.
-//! - `table`: lists of blocks and transactions.
+//! - [`text`] formats numbers, prices, amounts and times.
+//! - `frame` renders the header and the footer of each page, and sets the headers of responses.
+//! - `table` renders lists of blocks and transactions.
 //! - `dashboard`, `block`, `tx`, `address`, `fees`, `governance`, `validators`, `search`: one kind of page each.
 
 mod address;

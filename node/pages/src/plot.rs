@@ -1,12 +1,12 @@
-//! Plots of one series as SVG, with the values in a text for people who do not see them.
+//! Draws one series as SVG, with a text alternative that has the lowest, the highest and the last value.
 
 use maud::{Markup, html};
 use std::fmt::Write as _;
 
-/// Size of the drawing in its own units.
+/// Size of the drawing in SVG units.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 130.0;
-/// Space for the labels at the top and at the bottom.
+/// Height of the space for labels at the top and at the bottom.
 const MARGIN: f64 = 20.0;
 
 /// A plot of values over a range of blocks.
@@ -17,9 +17,9 @@ pub(crate) struct Plot<'a> {
     pub(crate) range: (u64, u64),
     /// One value for each block, from the first on.
     pub(crate) values: &'a [f64],
-    /// The maximum of the axis, if it is not that of the values.
+    /// The maximum of the vertical axis; `None` for the highest value.
     pub(crate) maximum: Option<f64>,
-    /// Writes a value.
+    /// Formats a value.
     pub(crate) label: fn(f64) -> String,
 }
 
@@ -58,7 +58,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The path of the line, or of the area below it.
+    /// Returns the path of the line, or of the area below it if `closes`.
     fn path(&self, top: f64, closes: bool) -> String {
         let (floor, height) = (HEIGHT - MARGIN, HEIGHT - 2.0 * MARGIN);
         let step = WIDTH / self.values.len().saturating_sub(1).max(1) as f64;

@@ -1,31 +1,30 @@
-//! What a page reads: one view of the chain, and the parameters of the request.
+//! The data that a page reads: one view of the chain, and the parameters of the request.
 
 use crate::{error::PageError, shared::Pages};
 use chain::{ChainSpec, Rules};
 use state::View;
 use std::sync::Arc;
 
-/// A request for a page that reads one view.
+/// A request for a page, with the view that all reads of the page use.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) pages: Arc<Pages>,
     pub(crate) view: Arc<View>,
-    /// The query of the request, with percent-encoding.
+    /// The percent-encoded query of the request.
     pub(crate) query: String,
 }
 
 impl Reading {
-    /// The chain's rules.
     pub(crate) fn spec(&self) -> &ChainSpec {
         &self.pages.context.spec
     }
 
-    /// The name of a whole token.
+    /// Returns the name of a whole token.
     pub(crate) fn symbol(&self) -> String {
         symbol(self.spec())
     }
 
-    /// The value of a parameter of the query, without percent-encoding. Numbers and addresses need none.
+    /// Returns the value of a parameter of the query. Percent-encoding is not decoded, because numbers need none.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs
@@ -34,7 +33,7 @@ impl Reading {
             .next()
     }
 
-    /// A parameter that is a number.
+    /// Returns a parameter that is a number; an error if it is not one.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, PageError> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         let number = text.parse();
@@ -44,7 +43,7 @@ impl Reading {
     }
 }
 
-/// The name of a whole token of a chain.
+/// Returns the name of a whole token of a chain.
 pub(crate) fn symbol(spec: &ChainSpec) -> String {
     // The name does not depend on the height.
     let token = spec.token(0);

@@ -1,5 +1,5 @@
-//! The paths of the pages, and how their requests are answered: pages that read the chain on threads that may block, and what
-//! all clients share.
+//! Routes requests to the pages. Pages that read the chain run on threads that may block. All clients share the
+//! readings of the pool and the part of the dashboard that changes.
 
 use crate::{
     address, block, dashboard,
@@ -31,30 +31,30 @@ use std::{
 
 /// Maximum time to execute a transaction again, with the transactions before it in its block.
 const MAX_EXECUTION_TIME: Duration = Duration::from_secs(5);
-/// How long a rendering of the part of the dashboard that changes is used. Browsers ask for it each second.
+/// Time for which a rendering of the part of the dashboard that changes is used. Browsers request it each second.
 const LIVE_PERIOD: Duration = Duration::from_millis(500);
-/// How long a reading of the pool is used. Reading it takes up to some milliseconds, in which no transaction is admitted.
+/// Time for which a reading of the pool is used. A reading takes up to some milliseconds, during which the pool admits
+/// no transaction.
 const POOL_PERIOD: Duration = Duration::from_secs(2);
 
-type Answer = Response<Body>;
+type PageResponse = Response<Body>;
 type Shared = State<Arc<Pages>>;
 
-/// The paths.
 pub(crate) fn router(pages: Arc<Pages>) -> Router {
     let mut router = Router::new()
         .route("/", get(dashboard_page))
         .route("/live", get(live))
-        .route("/blocks", get(blocks))
-        .route("/block/{id}", get(one_block))
-        .route("/tx/{hash}", get(one_tx))
+        .route("/blocks", get(block_list))
+        .route("/block/{id}", get(block_page))
+        .route("/tx/{hash}", get(tx_page))
         .route("/tx/{hash}/execution", get(execution))
-        .route("/address/{address}", get(one_address))
-        .route("/fees", get(fee_market))
-        .route("/governance", get(proposals))
-        .route("/governance/{id}", get(one_proposal))
-        .route("/validators", get(validator_set))
-        .route("/search", get(find))
-        .fallback(missing);
+        .route("/address/{address}", get(address_page))
+        .route("/fees", get(fee_page))
+        .route("/governance", get(proposal_list))
+        .route("/governance/{id}", get(proposal_page))
+        .route("/validators", get(validator_page))
+        .route("/search", get(search_redirect))
+        .fallback(not_found);
     for item in ASSETS {
         router = router.route(item.0, get(async move || frame::asset(item)));
     }
@@ -62,12 +62,12 @@ pub(crate) fn router(pages: Arc<Pages>) -> Router {
 }
 
 impl Pages {
-    /// Reads a view with [`Workers`](crate::workers::Workers), and shows the page.
+    /// Reads a view with [`Workers`](crate::workers::Workers), and renders the page.
     async fn show(
         self: Arc<Self>,
         uri: Uri,
         read: impl FnOnce(&Reading) -> Result<Page, PageError> + Send + 'static,
-    ) -> Answer {
+    ) -> PageResponse {
         let page = self.read(&uri, read).await;
         self.page(&uri, page)
     }
@@ -83,7 +83,7 @@ impl Pages {
         self.workers.run(move || read(&reading)).await
     }
 
-    fn page(&self, uri: &Uri, page: Result<Page, PageError>) -> Answer {
+    fn page(&self, uri: &Uri, page: Result<Page, PageError>) -> PageResponse {
         let (status, page) = match page {
             Ok(page) => (StatusCode::OK, page),
             Err(error) => (error.status(), frame::error_page(&error)),
@@ -91,7 +91,7 @@ impl Pages {
         frame::respond(status, page.render(&self.chain(), uri.path()))
     }
 
-    /// What the top of each page says about the chain.
+    /// Returns the description of the chain for the header of each page.
     fn chain(&self) -> ChainTitle {
         let rules = match self.context.spec.rules {
             Rules::Native if self.context.spec.is_development() => "development chain",
@@ -108,9 +108,12 @@ impl Pages {
 struct Segment(String);
 
 impl FromRequestParts<Arc<Pages>> for Segment {
-    type Rejection = Answer;
+    type Rejection = PageResponse;
 
-    async fn from_request_parts(parts: &mut Parts, pages: &Arc<Pages>) -> Result<Self, Answer> {
+    async fn from_request_parts(
+        parts: &mut Parts,
+        pages: &Arc<Pages>,
+    ) -> Result<Self, PageResponse> {
         let path = Path::<String>::from_request_parts(parts, pages).await;
         path.map(|Path(text)| Self(text)).map_err(|_| {
             let error = PageError::Invalid("The path is not text in UTF-8.".to_owned());
@@ -119,13 +122,13 @@ impl FromRequestParts<Arc<Pages>> for Segment {
     }
 }
 
-async fn dashboard_page(State(pages): Shared, uri: Uri) -> Answer {
+async fn dashboard_page(State(pages): Shared, uri: Uri) -> PageResponse {
     let pool = pages.pool().await;
     pages.show(uri, move |reading| dashboard::page(reading, &pool)).await
 }
 
-/// All clients that follow the dashboard share one rendering.
-async fn live(State(pages): Shared, uri: Uri) -> Answer {
+/// Returns the part of the dashboard that changes. All clients share one rendering.
+async fn live(State(pages): Shared, uri: Uri) -> PageResponse {
     let mut newest = pages.live.lock().await;
     if let Some((_, text)) = newest.as_ref().filter(|(at, _)| at.elapsed() < LIVE_PERIOD) {
         return frame::respond(StatusCode::OK, PreEscaped(text.clone()));
@@ -140,7 +143,7 @@ async fn live(State(pages): Shared, uri: Uri) -> Answer {
 }
 
 impl Pages {
-    /// The pool, which is read at most once in [`POOL_PERIOD`].
+    /// Returns the state of the pool, which is read at most once in [`POOL_PERIOD`].
     async fn pool(&self) -> PoolState {
         let mut newest = self.pool.lock().await;
         if let Some((_, state)) = newest.as_ref().filter(|(at, _)| at.elapsed() < POOL_PERIOD) {
@@ -154,19 +157,19 @@ impl Pages {
     }
 }
 
-async fn blocks(State(pages): Shared, uri: Uri) -> Answer {
+async fn block_list(State(pages): Shared, uri: Uri) -> PageResponse {
     pages.show(uri, block::list).await
 }
 
-async fn validator_set(State(pages): Shared, uri: Uri) -> Answer {
+async fn validator_page(State(pages): Shared, uri: Uri) -> PageResponse {
     pages.show(uri, validators::page).await
 }
 
-async fn one_block(State(pages): Shared, uri: Uri, Segment(id): Segment) -> Answer {
+async fn block_page(State(pages): Shared, uri: Uri, Segment(id): Segment) -> PageResponse {
     pages.show(uri, move |reading| block::page(reading, &id)).await
 }
 
-async fn one_tx(State(pages): Shared, uri: Uri, Segment(hash): Segment) -> Answer {
+async fn tx_page(State(pages): Shared, uri: Uri, Segment(hash): Segment) -> PageResponse {
     let Ok(hash) = hash.parse::<B256>() else {
         let reason = "A transaction hash has 64 hexadecimal digits after 0x.".to_owned();
         return pages.page(&uri, Err(PageError::Invalid(reason)));
@@ -187,7 +190,7 @@ async fn execution(
     uri: Uri,
     headers: HeaderMap,
     Segment(hash): Segment,
-) -> Answer {
+) -> PageResponse {
     let executed = match is_from_another_site(&headers) {
         true => Err(PageError::Refused("Another site asks for this execution.".to_owned())),
         false => pages.execute(&uri, &hash).await,
@@ -198,8 +201,8 @@ async fn execution(
     }
 }
 
-/// Whether a page of another site has caused the request (Fetch Metadata, section 2.3). Such a page must not make the node
-/// work, although it cannot read the response.
+/// Returns whether a page of another site has caused the request (Fetch Metadata, section 2.3). Such a page cannot read
+/// the response, but it must not make the node execute transactions either.
 fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
@@ -213,11 +216,11 @@ impl Pages {
         let busy = "The node executes another transaction for a page: try again.";
         let permit = Arc::clone(&self.executions).try_acquire_owned();
         let permit = permit.map_err(|_| PageError::Busy(busy.to_owned()))?;
-        // If the client disconnects, the execution ends early, and keeps its permit until then.
+        // If the client disconnects, the execution is interrupted. It keeps its permit until it has ended.
         let (_caller, interrupt) = Caller::waiting();
         let execute = move |reading: &Reading| {
             let _permit = permit;
-            // The time for which it has waited for a thread does not count.
+            // The limit does not include the time for which the request waited for a thread.
             let deadline = interrupt.within(MAX_EXECUTION_TIME);
             tx::executed(reading, hash, &deadline)
         };
@@ -225,30 +228,34 @@ impl Pages {
     }
 }
 
-fn fragment(contents: Result<maud::Markup, PageError>) -> Answer {
+fn fragment(contents: Result<maud::Markup, PageError>) -> PageResponse {
     match contents {
         Ok(contents) => frame::respond(StatusCode::OK, contents),
         Err(error) => frame::respond(error.status(), frame::error_page(&error).contents),
     }
 }
 
-async fn one_address(State(pages): Shared, uri: Uri, Segment(text): Segment) -> Answer {
+async fn address_page(State(pages): Shared, uri: Uri, Segment(text): Segment) -> PageResponse {
     pages.show(uri, move |reading| address::page(reading, &text)).await
 }
 
-async fn fee_market(State(pages): Shared, uri: Uri) -> Answer {
+async fn fee_page(State(pages): Shared, uri: Uri) -> PageResponse {
     pages.show(uri, fees::page).await
 }
 
-async fn proposals(State(pages): Shared, uri: Uri) -> Answer {
+async fn proposal_list(State(pages): Shared, uri: Uri) -> PageResponse {
     pages.show(uri, governance::list).await
 }
 
-async fn one_proposal(State(pages): Shared, uri: Uri, Segment(id): Segment) -> Answer {
+async fn proposal_page(State(pages): Shared, uri: Uri, Segment(id): Segment) -> PageResponse {
     pages.show(uri, move |reading| governance::page(reading, &id)).await
 }
 
-async fn find(State(pages): Shared, uri: Uri, RawQuery(query): RawQuery) -> Answer {
+async fn search_redirect(
+    State(pages): Shared,
+    uri: Uri,
+    RawQuery(query): RawQuery,
+) -> PageResponse {
     let found = search::target(&pages, query.as_deref().unwrap_or_default()).await;
     match found {
         Ok(target) => search::redirect(&target),
@@ -256,7 +263,7 @@ async fn find(State(pages): Shared, uri: Uri, RawQuery(query): RawQuery) -> Answ
     }
 }
 
-async fn missing(State(pages): Shared, request: Request) -> Answer {
+async fn not_found(State(pages): Shared, request: Request) -> PageResponse {
     let error = PageError::NotFound("There is no page with this path.".to_owned());
     pages.page(request.uri(), Err(error))
 }

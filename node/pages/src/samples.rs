@@ -1,4 +1,4 @@
-//! Readings of the counters, one each second, from which rates are computed.
+//! Samples the counters of the stages each second, and computes rates from the samples.
 
 use mempool::{Level, PriceBand};
 use pipeline::{Monitor, Reading, RingReading};
@@ -12,16 +12,16 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Time between two samples.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Number of samples that are kept. A rate is that of these seconds.
-const KEPT: usize = 11;
-/// Maximum number of new blocks whose transactions a sample counts. Reading more would cost milliseconds; their number is
-/// estimated from those that were read.
+/// Maximum number of samples. Rates are computed over the time from the oldest to the newest one: 10 seconds.
+const MAX_SAMPLES: usize = 11;
+/// Maximum number of new blocks whose transactions a sample counts. Reading more would take milliseconds, so the number
+/// of transactions in the others is estimated.
 const MAX_COUNTED_BLOCKS: u64 = 1_000;
 
-/// What the dashboard shows of the pool.
+/// The state of the pool that the dashboard shows.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolState {
-    /// `None` if the pool is too busy to answer.
+    /// `None` if the pool did not respond.
     pub(crate) level: Option<Level>,
     pub(crate) bands: Vec<PriceBand>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct PoolState {
 struct Sample {
     at: Instant,
     head: u64,
-    /// Transactions in blocks since the first sample.
+    /// Number of transactions in blocks after the first sample.
     txs: u64,
     stages: Vec<Reading>,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Samples {
     kept: Mutex<VecDeque<Sample>>,
 }
 
-/// The rates of the last seconds.
+/// The rates between the oldest and the newest sample, per second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) blocks: f64,
@@ -52,7 +52,6 @@ pub(crate) struct Rates {
     pub(crate) rings: Vec<RingReading>,
 }
 
-/// The rates of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct StageRates {
     pub(crate) name: &'static str,
@@ -60,15 +59,15 @@ pub(crate) struct StageRates {
     pub(crate) received: f64,
     /// Items per second that it sent to the next stage.
     pub(crate) sent: f64,
-    /// Part of the time in which it worked, 0 to 1.
+    /// Fraction of the time in which the stage worked, 0 to 1.
     pub(crate) busy: f64,
-    /// Latency of a batch in seconds: median, 99th percentile, maximum.
+    /// Latency of a batch since the start, in seconds: median, 99th percentile, maximum.
     pub(crate) latency_seconds: [f64; 3],
-    /// Items that were refused, since the start.
+    /// Number of items that were refused since the start.
     pub(crate) refused: u64,
 }
 
-/// Starts to take samples, until the last reference to them is dropped.
+/// Spawns a task that takes a sample each second until the last reference to the samples is dropped.
 pub(crate) fn sample(monitor: Monitor, published: Published) -> Arc<Samples> {
     let samples = Arc::new(Samples { monitor, published, kept: Mutex::default() });
     samples.take();
@@ -96,7 +95,7 @@ impl Samples {
         let sample = Sample { at: Instant::now(), head, txs, stages: self.monitor.readings() };
         let mut kept = self.kept();
         kept.push_back(sample);
-        while kept.len() > KEPT {
+        while kept.len() > MAX_SAMPLES {
             kept.pop_front();
         }
     }
@@ -105,7 +104,7 @@ impl Samples {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Transactions of the blocks after `before` up to `head`.
+    /// Returns the number of transactions in the blocks after `before` up to `head`.
     fn txs_between(&self, before: u64, head: u64) -> u64 {
         let new = head.saturating_sub(before);
         let counted = new.min(MAX_COUNTED_BLOCKS);
@@ -120,7 +119,7 @@ impl Samples {
         }
     }
 
-    /// The rates between the oldest and the newest sample.
+    /// Returns the rates between the oldest and the newest sample.
     pub(crate) fn rates(&self) -> Rates {
         let kept = self.kept();
         let (Some(old), Some(new)) = (kept.front(), kept.back()) else { return Rates::default() };

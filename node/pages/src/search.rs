@@ -1,4 +1,4 @@
-//! The page for a text that a person enters: a block number, a hash, an address in either form, or a proposal.
+//! Finds the page for a search text: a block number, a hash, an address in hexadecimal or Bech32 form, or a proposal.
 
 use crate::{error::PageError, frame, shared::Pages, text};
 use alloy_primitives::B256;
@@ -11,14 +11,14 @@ use maud::html;
 use pipeline::Found;
 use std::sync::Arc;
 
-/// Maximum length of a text, in bytes. The longest that has a meaning is a Bech32 address of 90 characters.
+/// Maximum length of a search text in bytes. The longest valid text is a Bech32 address of 90 characters.
 const MAX_TEXT_BYTES: usize = 200;
-/// Digits of the largest block number.
+/// Number of digits of the highest block number.
 const MAX_DECIMAL_DIGITS: usize = 20;
 /// The words before the number of a proposal.
 const PROPOSAL_WORDS: [&str; 2] = ["proposal", "#"];
 
-/// The path of the page for the parameter `q` of a query.
+/// Returns the path of the page for the parameter `q` of a query.
 pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, PageError> {
     let parameter = query.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default();
     let text = decoded(parameter);
@@ -36,7 +36,7 @@ pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, Pa
     let prefix = &pages.context.spec.bech32_prefix;
     match parse_address_in_any_case(text, prefix) {
         Ok(address) if parse_address(text, prefix).is_ok() => Ok(format!("/address/{address}")),
-        // Its page says that the checksum is wrong.
+        // The page of the address says that the checksum is wrong.
         Ok(_) => Ok(format!("/address/{text}")),
         Err(error) => Err(PageError::Invalid(format!(
             "This is not a block number, a hash, an address or a proposal ({error})."
@@ -44,7 +44,7 @@ pub(crate) async fn target(pages: &Arc<Pages>, query: &str) -> Result<String, Pa
     }
 }
 
-/// The path for a block number, also in hex, or a proposal.
+/// Returns the path for a block number, decimal or hexadecimal, or for a proposal.
 fn number_path(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     for word in PROPOSAL_WORDS {
@@ -56,8 +56,8 @@ fn number_path(text: &str) -> Option<String> {
     block_number(text).map(|number| format!("/block/{number}"))
 }
 
-/// A block number: decimal digits, with commas between groups of three or without, or hexadecimal digits after 0x. An
-/// address without 0x may have decimal digits only.
+/// Parses a block number: decimal digits with or without commas between groups of three, or hexadecimal digits after
+/// 0x. More than [`MAX_DECIMAL_DIGITS`] decimal digits are not a number: they may be an address without 0x.
 pub(crate) fn block_number(text: &str) -> Option<u64> {
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if let Some(digits) = text.strip_prefix("0x") {
@@ -73,7 +73,7 @@ pub(crate) fn block_number(text: &str) -> Option<u64> {
     (plain == text || text::grouped(number) == text).then_some(number)
 }
 
-/// The path for a hash, which is that of a block or of a transaction.
+/// Returns the path for the hash of a block or of a transaction.
 async fn hash_path(pages: &Arc<Pages>, hash: B256) -> Result<String, PageError> {
     let view = pages.context.published.load();
     let known = pages.workers.run(move || {
@@ -93,7 +93,7 @@ async fn hash_path(pages: &Arc<Pages>, hash: B256) -> Result<String, PageError> 
     }
 }
 
-/// A text without percent-encoding (RFC 3986, section 2.1) and with spaces for plus signs, as forms send it.
+/// Decodes a text as forms send it: percent-encoded (RFC 3986, section 2.1), with plus signs for spaces.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter();
@@ -114,7 +114,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A response that leads to another page.
+/// Returns a response that redirects to another page.
 pub(crate) fn redirect(path: &str) -> Response<Body> {
     let mut response = frame::respond(StatusCode::SEE_OTHER, html! { a href=(path) { (path) } });
     if let Ok(value) = HeaderValue::from_str(path) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_encoding_is_removed() {
+    fn percent_encoding_is_decoded() {
         for (text, plain) in [
             ("a%20b+c", "a b c"),
             ("%", "%"),

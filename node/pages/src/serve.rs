@@ -1,4 +1,4 @@
-//! The server of the pages.
+//! Starts the server of the pages.
 
 use crate::{
     routes::router,

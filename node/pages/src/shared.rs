@@ -1,4 +1,4 @@
-//! What all requests for pages share.
+//! The state that all requests for pages share.
 
 use crate::{
     samples::{PoolState, Samples},
@@ -14,16 +14,16 @@ use std::{sync::Arc, time::Instant};
 use storage::IndexDb;
 use tokio::sync::{Mutex, Semaphore};
 
-/// Maximum number of transactions that are executed again at a time. Each of them uses a core for some seconds. Further
-/// requests are refused, because they would hold the places of requests for other pages while they wait.
+/// Maximum number of transactions that are executed again at a time. Each of them can use a core for some seconds.
+/// Further requests are refused: while they waited, they would count as concurrent requests and delay other pages.
 const MAX_EXECUTIONS: usize = 1;
 
-/// What the pages show.
+/// The sources of the data that the pages show.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The chain's rules.
     pub spec: Arc<ChainSpec>,
-    /// Where the current view is published.
+    /// The current view.
     pub published: Published,
     /// Queries the mempool.
     pub pool: PoolClient,
@@ -44,11 +44,11 @@ pub struct Context {
 pub(crate) struct Pages {
     pub(crate) context: Context,
     pub(crate) samples: Arc<Samples>,
-    /// The pool as the dashboard shows it, and when it was read.
+    /// The pool as the dashboard shows it, and the time when it was read.
     pub(crate) pool: Mutex<Option<(Instant, PoolState)>>,
-    /// The part of the dashboard that changes, and when it was rendered.
+    /// The part of the dashboard that changes, and the time when its rendering began.
     pub(crate) live: Mutex<Option<(Instant, String)>>,
-    /// Runs what reads the chain.
+    /// Runs the work that reads the chain.
     pub(crate) workers: Workers,
     /// Permits to execute a transaction again.
     pub(crate) executions: Arc<Semaphore>,

@@ -1,11 +1,12 @@
-//! Well-known functions and events, by their selectors. Arguments of fixed size are decoded; others are shown as bytes.
+//! Well-known functions by their selectors, and events by their topics.
 //!
-//! The signatures are those of ERC-20, ERC-721, ERC-1155, ERC-2612 and of widely used routers and proxies.
+//! The signatures are those of ERC-20, ERC-721, ERC-1155, ERC-2612 and of widely used contracts such as routers,
+//! proxies and the entry point of ERC-4337.
 
 use alloy_primitives::{B256, keccak256};
 use std::{collections::HashMap, sync::LazyLock};
 
-/// A function or an event: its name, the types of its arguments and their names.
+/// A function or an event: its name with the types of its arguments, and the names of the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature(&'static str, &'static [&'static str]);
 
@@ -98,28 +99,28 @@ static BY_SELECTOR: LazyLock<HashMap<[u8; 4], Signature>> = LazyLock::new(|| {
 static BY_TOPIC: LazyLock<HashMap<B256, Signature>> =
     LazyLock::new(|| EVENTS.iter().map(|signature| (keccak256(signature.0), *signature)).collect());
 
-/// The function with this selector.
+/// Returns the function with this selector.
 pub(crate) fn function(selector: [u8; 4]) -> Option<Signature> {
     BY_SELECTOR.get(&selector).copied()
 }
 
-/// The event with this first topic.
+/// Returns the event with this first topic.
 pub(crate) fn event(topic: B256) -> Option<Signature> {
     BY_TOPIC.get(&topic).copied()
 }
 
 impl Signature {
-    /// The whole signature.
+    /// Returns the name with the types of the arguments.
     pub(crate) const fn text(self) -> &'static str {
         self.0
     }
 
-    /// The name without types.
+    /// Returns the name without types.
     pub(crate) fn name(self) -> &'static str {
         self.0.split_once('(').map_or(self.0, |(name, _)| name)
     }
 
-    /// The name and the type of each argument.
+    /// Returns the name and the type of each argument.
     pub(crate) fn arguments(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.1.iter().copied().zip(self.types())
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_those_of_the_standards() {
+    fn selectors_and_topics_are_those_of_the_standards() {
         assert_eq!(function(hex!("a9059cbb")).unwrap().name(), "transfer");
         assert_eq!(function(hex!("095ea7b3")).unwrap().name(), "approve");
         assert!(function([0; 4]).is_none());

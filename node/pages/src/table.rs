@@ -1,4 +1,4 @@
-//! Lists of blocks and transactions, and links to their pages.
+//! Renders lists of blocks and transactions, and links to their pages.
 
 use crate::{error::PageError, reading::Reading, text};
 use alloy_consensus::Transaction as _;
@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use state::stored::{self, MinedTx};
 use storage::{ChainReader, ReceiptOutcome};
 
-/// The priority fee of a block is that of the transaction with half of the gas below it, as in `eth_feeHistory`.
+/// The percentile of the priority fee of a block: half of its gas paid at most this, as in `eth_feeHistory`.
 const MEDIAN: f64 = 50.0;
 
 /// The figures of a block in a list.
@@ -20,9 +20,9 @@ pub(crate) struct BlockRow {
     pub(crate) txs: usize,
     pub(crate) gas_used: u64,
     pub(crate) gas_limit: u64,
-    /// In wei; `None` before London.
+    /// In wei per gas; `None` before London.
     pub(crate) base_fee: Option<u64>,
-    /// In wei.
+    /// In wei per gas.
     pub(crate) priority_fee: u128,
     pub(crate) beneficiary: Address,
 }
@@ -47,7 +47,7 @@ impl BlockRow {
         })
     }
 
-    /// The newest `count` blocks up to `newest`, newest first.
+    /// Reads the last `count` blocks up to `newest`, or all if there are fewer. Returns the newest block first.
     pub(crate) fn up_to(
         blocks: &ChainReader,
         newest: u64,
@@ -58,7 +58,7 @@ impl BlockRow {
     }
 }
 
-/// A table of blocks.
+/// Renders a table of blocks.
 pub(crate) fn blocks(rows: &[BlockRow], now: u64) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Blocks" {
@@ -88,7 +88,7 @@ pub(crate) fn blocks(rows: &[BlockRow], now: u64) -> Markup {
     }
 }
 
-/// A base fee, which blocks before London do not have.
+/// Formats a base fee, which blocks before London do not have.
 pub(crate) fn fee(base_fee: Option<u64>) -> String {
     base_fee.map_or_else(|| "none".to_owned(), text::price)
 }
@@ -123,7 +123,7 @@ impl TxRow {
     }
 }
 
-/// What a transaction does, in a few words.
+/// Describes what a transaction does.
 fn method(mined: &MinedTx<'_>) -> String {
     if mined.cosmos.is_some() {
         return "Cosmos transaction".to_owned();
@@ -136,7 +136,7 @@ fn method(mined: &MinedTx<'_>) -> String {
     }
 }
 
-/// A table of transactions. `subject` is the address whose page this is; it is not linked.
+/// Renders a table of transactions. `subject` is the address of the page, which is not linked.
 pub(crate) fn txs(reading: &Reading, rows: &[TxRow], subject: Option<Address>) -> Markup {
     let now = text::now();
     html! {
@@ -182,12 +182,12 @@ fn address_path(address: Address) -> String {
     format!("/address/{address}")
 }
 
-/// A link to the page of an address.
+/// Renders a link to the page of an address.
 pub(crate) fn address_link(address: Address) -> Markup {
     html! { a.hash href=(address_path(address)) { (address) } }
 }
 
-/// A link to the page of a block.
+/// Renders a link to the page of a block.
 pub(crate) fn block_link(number: u64) -> Markup {
     html! { a href={ "/block/" (number) } { (text::grouped(number)) } }
 }

@@ -1,4 +1,4 @@
-//! Figures for people: prices, amounts, times, and text that a contract chose.
+//! Formats prices, amounts, times, and text that a contract chose.
 
 use alloy_primitives::{Address, B256, U256, utils::format_units};
 use prost_types::Timestamp;
@@ -11,12 +11,13 @@ const MAX_HEX_BYTES: usize = 256;
 /// Minimum price in wei that is rounded down to three decimals of gwei. Lower prices would keep fewer than two
 /// significant digits.
 const MIN_ROUNDED_PRICE: u64 = 10_000_000;
-/// Decimals of an amount in wei.
-const WEI_DECIMALS: u8 = 18;
-/// Digits of a hash before and after the ellipsis.
+/// Decimals of a token: one token is 10^18 wei.
+const TOKEN_DECIMALS: u8 = 18;
+/// Digits of a hash or an address before and after the ellipsis.
 const SHORT_DIGITS: usize = 8;
 
-/// A price of gas in gwei. All prices have this unit, so that those of a column can be compared.
+/// Formats a price per gas in gwei, rounded down to three decimals from 0.01 gwei on. The unit is always gwei, so that
+/// the prices of a column can be compared.
 pub fn price(wei: u64) -> String {
     if wei < MIN_ROUNDED_PRICE {
         return exact_price(u128::from(wei));
@@ -25,19 +26,19 @@ pub fn price(wei: u64) -> String {
     format!("{} gwei", gwei.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A price of gas without rounding.
+/// Formats a price per gas in gwei without rounding.
 pub fn exact_price(wei: u128) -> String {
     let gwei = format_units(wei, 9_u8).unwrap_or_else(|_| wei.to_string());
     format!("{} gwei", without_zeros(&gwei))
 }
 
-/// An amount in wei as an amount of whole tokens, without rounding.
+/// Formats an amount in wei as a number of tokens, without rounding.
 pub fn amount(wei: U256) -> String {
-    let tokens = format_units(wei, WEI_DECIMALS).unwrap_or_else(|_| wei.to_string());
+    let tokens = format_units(wei, TOKEN_DECIMALS).unwrap_or_else(|_| wei.to_string());
     without_zeros(&tokens).to_owned()
 }
 
-/// A decimal without zeros at its end.
+/// Returns a decimal number without zeros at the end of its fraction.
 pub fn without_zeros(decimal: &str) -> &str {
     match decimal.contains('.') {
         true => decimal.trim_end_matches('0').trim_end_matches('.'),
@@ -45,23 +46,23 @@ pub fn without_zeros(decimal: &str) -> &str {
     }
 }
 
-/// A share in percent.
+/// Formats a share in percent with two decimals. The share of a whole of 0 is computed as if the whole were 1.
 pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A timestamp in seconds as RFC 3339.
+/// Formats a timestamp in seconds since 1970 as in RFC 3339.
 pub fn time(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     Timestamp { seconds, nanos: 0 }.to_string()
 }
 
-/// The time since a timestamp, with one unit.
+/// Formats the time between `now` and a timestamp in its largest unit, rounded down.
 pub fn age(now: u64, timestamp: u64) -> String {
     let (seconds, direction) = match now.checked_sub(timestamp) {
         Some(passed) => (passed, "ago"),
@@ -76,13 +77,13 @@ pub fn age(now: u64, timestamp: u64) -> String {
     format!("{} {direction}", count(number, unit))
 }
 
-/// "1 block", "2 blocks".
+/// Formats a number with a noun: "1 block", "2 blocks".
 pub fn count(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", grouped(number))
 }
 
-/// A number with a comma between each three digits.
+/// Formats a number with commas between groups of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -95,7 +96,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of bytes with a binary unit.
+/// Formats a number of bytes with a binary unit.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if number < 1024 {
@@ -110,7 +111,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A duration in seconds, with three significant digits.
+/// Formats a duration: in microseconds below 1 ms, in milliseconds below 1 s, otherwise in seconds.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
@@ -119,12 +120,12 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// The first and last digits of a hash.
+/// Returns the first and the last digits of a hash.
 pub fn short_hash(hash: B256) -> String {
     shortened(&hash.to_string(), SHORT_DIGITS + 2, SHORT_DIGITS)
 }
 
-/// The first and last digits of an address.
+/// Returns the first and the last digits of an address.
 pub fn short_address(address: Address) -> String {
     shortened(&address.to_checksum(None), SHORT_DIGITS + 2, SHORT_DIGITS)
 }
@@ -133,8 +134,8 @@ fn shortened(text: &str, first: usize, last: usize) -> String {
     format!("{}…{}", &text[..first], &text[text.len() - last..])
 }
 
-/// Text of a contract in one line. Characters that change what surrounds them are escaped: control characters, and those
-/// that change the direction of the text (Unicode UAX #9).
+/// Returns text of a contract as one line, cut off after 1,024 characters. Escapes characters that affect the text
+/// around them: control characters, and those that change its direction (Unicode UAX #9).
 pub fn printable(text: &str) -> String {
     let mut line = String::new();
     for c in text.chars().take(MAX_TEXT_CHARS) {
@@ -155,14 +156,14 @@ const fn is_directional(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The first bytes of a contract's data.
+/// Formats the first 256 bytes in hex.
 pub fn hex(bytes: &[u8]) -> String {
     hex_of(bytes, MAX_HEX_BYTES)
 }
 
-/// The first `most` bytes in hex.
-pub fn hex_of(bytes: &[u8], most: usize) -> String {
-    let shown = &bytes[..bytes.len().min(most)];
+/// Formats the first `max_bytes` bytes in hex, followed by the number of those left out.
+pub fn hex_of(bytes: &[u8], max_bytes: usize) -> String {
+    let shown = &bytes[..bytes.len().min(max_bytes)];
     let mut text = alloy_primitives::hex::encode_prefixed(shown);
     let left_out = bytes.len() - shown.len();
     if left_out > 0 {
@@ -196,16 +197,16 @@ mod tests {
 
     #[test]
     fn amounts_are_exact() {
-        let one = U256::from(10).pow(U256::from(18));
-        assert_eq!(amount(one), "1");
-        assert_eq!(amount(one * U256::from(100)), "100");
+        let token = U256::from(10).pow(U256::from(18));
+        assert_eq!(amount(token), "1");
+        assert_eq!(amount(token * U256::from(100)), "100");
         assert_eq!(amount(U256::from(1)), "0.000000000000000001");
         assert_eq!(amount(U256::ZERO), "0");
         assert!(!amount(U256::MAX).is_empty());
     }
 
     #[test]
-    fn shares_times_and_counts_are_written() {
+    fn shares_times_and_counts_are_formatted() {
         assert_eq!(percent(21_000, 30_000_000), "0.07%");
         assert_eq!(percent(30, 30), "100.00%");
         assert_eq!(percent(0, 0), "0.00%");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_stays_in_its_line() {
+    fn contract_text_is_escaped_and_cut_off() {
         assert_eq!(printable("a\nb\u{1b}[2Jc \u{e9}"), "a\\nb\\u{1b}[2Jc \u{e9}");
         assert_eq!(printable("a\u{202e}b\u{2067}"), "a\\u{202e}b\\u{2067}");
         let long = "x".repeat(MAX_TEXT_CHARS + 5);

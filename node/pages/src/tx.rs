@@ -1,4 +1,4 @@
-//! The pages of transactions: mined, or waiting in the pool.
+//! Renders the pages of transactions: mined ones, and those in the pool.
 
 mod execution;
 mod input;
@@ -27,7 +27,7 @@ const MAX_RAW_BYTES: usize = 4096;
 /// A term and its value.
 type Row = (&'static str, Markup);
 
-/// The page of a mined transaction; `None` if no block has it.
+/// Renders the page of a mined transaction; returns `None` if no block has it.
 pub(crate) fn mined(reading: &Reading, hash: B256) -> Result<Option<Page>, PageError> {
     let Some((number, index)) = reading.view.tx_location(hash)? else { return Ok(None) };
     let blocks = reading.view.blocks()?;
@@ -116,12 +116,12 @@ fn fields(tx: &Transaction, is_cosmos: bool, symbol: &str) -> Vec<Row> {
     ]
 }
 
-/// How the fee is composed.
+/// Returns the rows with the fee and its parts.
 fn fee(mined: &MinedTx<'_>, gas_used: u64, symbol: &str) -> Vec<Row> {
     let base_fee = mined.block.header.base_fee_per_gas;
     let price = mined.tx.effective_gas_price(base_fee);
     let base = u128::from(base_fee.unwrap_or_default());
-    let of_gas = |price: u128| {
+    let cost = |price: u128| {
         format!("{} {symbol}", text::amount(U256::from(price) * U256::from(gas_used)))
     };
     let mut rows = vec![
@@ -133,18 +133,15 @@ fn fee(mined: &MinedTx<'_>, gas_used: u64, symbol: &str) -> Vec<Row> {
             },
         ),
         ("Gas price", html! { (text::exact_price(price)) }),
-        ("Fee", html! { (of_gas(price)) }),
+        ("Fee", html! { (cost(price)) }),
     ];
     if base_fee.is_some() {
         let priority = price.saturating_sub(base);
-        rows.push((
-            "of which base fee",
-            html! { (of_gas(base)) " (" (text::exact_price(base)) ")" },
-        ));
+        rows.push(("of which base fee", html! { (cost(base)) " (" (text::exact_price(base)) ")" }));
         rows.push((
             "of which priority fee",
             html! {
-                (of_gas(priority)) " (" (text::exact_price(priority)) ")"
+                (cost(priority)) " (" (text::exact_price(priority)) ")"
             },
         ));
     }
@@ -152,11 +149,11 @@ fn fee(mined: &MinedTx<'_>, gas_used: u64, symbol: &str) -> Vec<Row> {
     rows
 }
 
-/// What the sender offered.
+/// Returns the rows with the maximum prices that the sender offered.
 fn offers(tx: &Transaction) -> Vec<Row> {
     let mut rows = vec![("Maximum price", html! { (text::exact_price(tx.max_fee_per_gas())) })];
-    if let Some(tip) = tx.max_priority_fee_per_gas() {
-        rows.push(("Maximum priority fee", html! { (text::exact_price(tip)) }));
+    if let Some(priority_fee) = tx.max_priority_fee_per_gas() {
+        rows.push(("Maximum priority fee", html! { (text::exact_price(priority_fee)) }));
     }
     rows
 }
@@ -172,7 +169,7 @@ fn raw(bytes: &[u8]) -> Markup {
     }
 }
 
-/// The page of a transaction that waits in the pool.
+/// Renders the page of a transaction in the pool.
 pub(crate) async fn pooled(pages: &Arc<Pages>, hash: B256) -> Result<Page, PageError> {
     let pool = &pages.context.pool;
     let busy = |error: &dyn std::fmt::Display| PageError::Busy(error.to_string());
@@ -228,7 +225,7 @@ fn pooled_page(
     Page::new("Transaction", contents)
 }
 
-/// What executing a mined transaction again shows.
+/// Executes a mined transaction again, and renders the page of its execution.
 pub(crate) fn executed(
     reading: &Reading,
     hash: B256,

@@ -1,4 +1,4 @@
-//! The page of the validators, and the certificate of a block.
+//! Renders the page of the validators, and the certificate of a block.
 
 use crate::{error::PageError, frame::Page, reading::Reading, table, text};
 use alloy_primitives::{Address, B256};
@@ -8,10 +8,9 @@ use maud::{Markup, html};
 use state::{VotingReading, stored};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Newest blocks whose proposers are counted.
+/// Maximum number of the newest blocks whose proposers are counted.
 const COUNTED_BLOCKS: u64 = 100;
 
-/// The page.
 pub(crate) fn page(reading: &Reading) -> Result<Page, PageError> {
     let Some(native) = reading.spec().native().filter(|native| has_validators(native)) else {
         let reason = "One node makes the blocks of this chain.".to_owned();
@@ -27,7 +26,7 @@ pub(crate) fn page(reading: &Reading) -> Result<Page, PageError> {
     Ok(Page::new("Validators", contents))
 }
 
-/// Whether validators make the blocks.
+/// Returns whether validators produce the blocks.
 pub(crate) fn has_validators(native: &Native) -> bool {
     native.gov.consensus_validators().next().is_some()
 }
@@ -36,7 +35,7 @@ fn quorum(native: &Native) -> usize {
     certificates::quorum(native.gov.consensus_validators().count())
 }
 
-/// How many blocks each account has proposed, of the newest ones.
+/// Returns the number of blocks that each account proposed among the newest [`COUNTED_BLOCKS`].
 fn proposals(reading: &Reading) -> Result<BTreeMap<Address, usize>, PageError> {
     let (blocks, head) = (reading.view.blocks()?, reading.view.number());
     let mut counts = BTreeMap::new();
@@ -47,7 +46,7 @@ fn proposals(reading: &Reading) -> Result<BTreeMap<Address, usize>, PageError> {
     Ok(counts)
 }
 
-/// What this node has seen of the agreement, if it is a validator.
+/// Renders what this node observed of the consensus, if it is a validator.
 fn figures(native: &Native, voting: Option<&VotingReading>) -> Markup {
     let Some(voting) = voting else {
         return html! { p { "This node is not a validator, so it does not receive the votes." } };
@@ -65,7 +64,7 @@ fn figures(native: &Native, voting: Option<&VotingReading>) -> Markup {
     }
 }
 
-/// A time, if it has been measured.
+/// Formats a time, if it has been measured.
 fn milliseconds(time: Option<Duration>) -> String {
     time.map_or_else(
         || "not known yet".to_owned(),
@@ -108,7 +107,7 @@ fn list(
     }
 }
 
-/// The rows of a block about the certificate that proves it.
+/// Returns the rows about the certificate that proves a block. It may be the certificate of a later block.
 pub(crate) fn certificate_rows(
     reading: &Reading,
     number: u64,
@@ -166,9 +165,9 @@ mod tests {
         genesis.spec.native().unwrap().clone()
     }
 
-    /// The bits of a certificate are in the order of the keys, not of the accounts.
+    /// The signer bits of a certificate are in the order of the keys, not of the accounts.
     #[test]
-    fn signers_are_named_by_their_accounts() {
+    fn signers_are_shown_by_their_accounts() {
         let native = native();
         let keys = native.gov.consensus_keys();
         for (at, key) in keys.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Work that may block, on threads of its own. A client that disconnects does not make room for more work: its place is
-//! free when the work has ended.
+//! Runs blocking work on Tokio's threads for it. If a client disconnects, its work keeps its permit until it has ended,
+//! so disconnecting does not allow more work.
 
 use crate::error::PageError;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Runs a limited number of pieces of work at a time.
+/// Runs work within a limit of concurrent calls.
 #[derive(Debug)]
 pub(crate) struct Workers(Arc<Semaphore>);
 
@@ -14,14 +14,14 @@ impl Workers {
         Self(Arc::new(Semaphore::new(count)))
     }
 
-    /// Waits for a place and runs `work`. A caller that is dropped while it waits leaves nothing behind.
+    /// Waits for a permit and runs `work`. If the caller is dropped while it waits, `work` does not run.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, PageError> + Send + 'static,
     ) -> Result<T, PageError> {
-        let place = Arc::clone(&self.0).acquire_owned().await.map_err(PageError::failed)?;
+        let permit = Arc::clone(&self.0).acquire_owned().await.map_err(PageError::failed)?;
         let work = move || {
-            let _place = place;
+            let _permit = permit;
             work()
         };
         tokio::task::spawn_blocking(work).await.map_err(PageError::failed)?
@@ -35,7 +35,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn work_of_a_caller_that_is_gone_keeps_its_place() {
+    async fn work_keeps_its_permit_after_its_caller_is_dropped() {
         let workers = Arc::new(Workers::new(1));
         let (started, has_started) = oneshot::channel();
         let (release, released) = mpsc::channel::<()>();
@@ -44,7 +44,7 @@ mod tests {
             async move {
                 let work = move || {
                     started.send(()).unwrap();
-                    // It ends when the test drops the sender.
+                    // The work ends when the test drops the sender.
                     let _ = released.recv();
                     Ok(())
                 };

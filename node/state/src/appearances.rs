@@ -1,31 +1,31 @@
-//! The blocks in which an address may have sent or received a transaction.
+//! Finds the blocks in which an address may have sent or received a transaction.
 //!
-//! Most of them follow from the history of accounts: a sender has another nonce afterwards, and the recipient
-//! of value has another balance. [`called`] returns the remaining addresses, for the postings of the index.
-//! It and [`Appearances`] must be changed together.
+//! Most of these blocks follow from the history of accounts: a transaction changes the nonce of its sender, and the
+//! balance of a recipient of value. [`called`] returns the remaining addresses, for the postings of the index. It
+//! and [`Appearances`] must be changed together.
 
 use super::{Layer, View};
 use alloy_primitives::Address;
 use std::{ops::RangeInclusive, sync::Arc};
 use storage::{IndexReader, PostingKey, ReadError, SortedIndex, StateChanges, address_order};
 
-/// The participants of a block's transactions whose accounts the block did not change, ascending. Senders are
-/// never among them, because their nonces increase.
-pub fn called(named: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
+/// Returns the participants of a block's transactions whose accounts the block did not change, ascending. Senders
+/// are never among them, because their nonces increase.
+pub fn called(participants: impl Iterator<Item = Address>, changes: &StateChanges) -> Vec<Address> {
     let changed = &changes.accounts;
     let word = |address: &Address| address_order(address).0;
-    let ranks = SortedIndex::new(changed.iter().map(|change| word(&change.address)));
+    let index = SortedIndex::new(changed.iter().map(|change| word(&change.address)));
     let is_changed = |address: &Address| {
-        ranks.of_word(word(address)).any(|rank| changed[rank].address == *address)
+        index.of_word(word(address)).any(|position| changed[position].address == *address)
     };
-    let mut called: Vec<_> = named.filter(|address| !is_changed(address)).collect();
-    called.sort_unstable();
-    called.dedup();
-    called
+    let mut unchanged: Vec<_> = participants.filter(|address| !is_changed(address)).collect();
+    unchanged.sort_unstable();
+    unchanged.dedup();
+    unchanged
 }
 
-/// The blocks of a view in which one address may appear. They include all blocks with a transaction from it
-/// or to it, and all that created or removed its account. Holds a read transaction.
+/// The blocks of a view in which one address may appear. They include all blocks with a transaction from the address
+/// or to it, and all that created or removed its account. This holds a read transaction.
 #[derive(Debug)]
 pub struct Appearances<'v> {
     view: &'v View,
@@ -36,13 +36,13 @@ pub struct Appearances<'v> {
 
 /// All methods fail only if the index cannot be read.
 impl<'v> Appearances<'v> {
-    /// The appearances of `address`.
+    /// Starts a search for the appearances of `address`.
     pub fn of(view: &'v View, address: Address) -> Result<Self, ReadError> {
         let index = view.state.index().reader()?;
         Ok(Self { view, index, address, called: PostingKey::called(address) })
     }
 
-    /// The newest block up to `number`.
+    /// Returns the newest block up to `number`.
     pub fn up_to(&self, number: u64) -> Result<Option<u64>, ReadError> {
         let number = number.min(self.view.number());
         let layer = self.layers(0..=number).next_back();
@@ -51,7 +51,7 @@ impl<'v> Appearances<'v> {
         Ok(layer.max(changed).max(called))
     }
 
-    /// The oldest block from `number` on.
+    /// Returns the oldest block from `number` on.
     pub fn from(&self, number: u64) -> Result<Option<u64>, ReadError> {
         let layer = self.layers(number..=u64::MAX).next();
         let changed = self.index.changed_from(self.address, number)?;
@@ -60,7 +60,7 @@ impl<'v> Appearances<'v> {
         Ok(found.filter(|found| *found <= self.view.number()))
     }
 
-    /// Those of the blocks in memory that have these numbers, ascending.
+    /// Returns the blocks in memory with these numbers in which the address appears, ascending.
     fn layers(&self, numbers: RangeInclusive<u64>) -> impl DoubleEndedIterator<Item = u64> {
         let appears = move |layer: &&Arc<Layer>| {
             let keys = layer.posting_keys().unwrap_or_default();
@@ -72,7 +72,7 @@ impl<'v> Appearances<'v> {
     }
 }
 
-/// The blocks of a view that may contain a log of one address. Holds a read transaction.
+/// The blocks of a view that may contain a log of one address. This holds a read transaction.
 #[derive(Debug)]
 pub struct Emissions<'v> {
     view: &'v View,
@@ -81,7 +81,7 @@ pub struct Emissions<'v> {
 }
 
 impl<'v> Emissions<'v> {
-    /// The logs of `address`.
+    /// Starts a search for the logs of `address`.
     ///
     /// # Errors
     /// If the index cannot be read; likewise for [`Self::up_to`].
@@ -90,7 +90,7 @@ impl<'v> Emissions<'v> {
         Ok(Self { view, index, key: PostingKey::address(address) })
     }
 
-    /// The newest block up to `number`.
+    /// Returns the newest block up to `number`.
     pub fn up_to(&self, number: u64) -> Result<Option<u64>, ReadError> {
         let number = number.min(self.view.number());
         let emits = |layer: &&Arc<Layer>| {
@@ -108,7 +108,7 @@ mod tests {
     use storage::AccountChange;
 
     #[test]
-    fn called_are_those_whose_accounts_stay() {
+    fn called_returns_participants_with_unchanged_accounts() {
         let change = |byte| AccountChange {
             address: Address::repeat_byte(byte),
             account: None,
@@ -116,9 +116,9 @@ mod tests {
             slots: Vec::new(),
         };
         let changes = StateChanges { accounts: [2, 4, 6].map(change).into(), codes: Vec::new() };
-        let named = [7, 2, 1, 4, 5, 1, 6].map(Address::repeat_byte);
+        let participants = [7, 2, 1, 4, 5, 1, 6].map(Address::repeat_byte);
         let expected = [1, 5, 7].map(Address::repeat_byte);
-        assert_eq!(called(named.into_iter(), &changes), expected);
+        assert_eq!(called(participants.into_iter(), &changes), expected);
         assert!(called(std::iter::empty(), &changes).is_empty());
         let nothing = StateChanges::default();
         assert_eq!(called([Address::ZERO].into_iter(), &nothing), [Address::ZERO]);

@@ -15,13 +15,13 @@ pub struct ChainView {
 }
 
 impl ChainView {
-    /// The blocks up to block `number` with this hash, which is stored now or will be.
+    /// Creates a view of the blocks up to block `number` with this hash, which is stored already or will be.
     pub fn new(db: ChainDb, number: u64, hash: B256) -> Self {
         let removals = db.removals();
         Self { db, number, hash, removals }
     }
 
-    /// The environment. It may have newer blocks, and those of another branch.
+    /// Returns the environment, which may have newer blocks, and those of another branch.
     pub const fn db(&self) -> &ChainDb {
         &self.db
     }
@@ -29,10 +29,10 @@ impl ChainView {
     /// Opens a reader.
     ///
     /// # Errors
-    /// [`ReadError::Undone`] if the block is not in the chain any more.
+    /// [`ReadError::Undone`] if the last block of this view is no longer in the chain.
     pub fn reader(&self) -> Result<ChainReader, ReadError> {
         let reader = self.db.reader()?;
-        // Read after the snapshot was taken: if it is unchanged, nothing was removed before.
+        // The counter is read after the snapshot: if it is unchanged, no block was removed before the snapshot.
         if self.db.removals() != self.removals && reader.hash(self.number)? != Some(self.hash) {
             return Err(ReadError::Undone { number: self.number, hash: self.hash });
         }

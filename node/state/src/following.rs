@@ -1,19 +1,19 @@
-//! How far a node that follows others is behind them.
+//! Measures how far a node that follows others is behind its source.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Age of the last report of a source from which this node may lack a block: two reports are missing.
+/// Maximum age of the last report of a source. After that, two reports are missing, and this node may lack a block.
 const MAX_REPORT_AGE: Duration = Duration::from_secs(5);
 
-/// What a follower knows about its source. The follower writes it, and servers read it.
+/// The data of a follower about its source. The follower writes it, and servers read it.
 #[derive(Debug)]
 pub struct Following {
     /// The head when the node started to follow.
     started_at: u64,
-    /// The lag from which the node is behind.
+    /// The maximum lag of a node that does not count as behind.
     max_lag: Duration,
     figures: Mutex<Figures>,
 }
@@ -22,11 +22,11 @@ pub struct Following {
 struct Figures {
     source: Option<String>,
     source_head: u64,
-    /// When the source last reported its head.
+    /// The time at which the source last reported its head.
     reported: Option<Instant>,
-    /// Since when this node lacks the newest block, or does not know which it is.
+    /// The time since which this node lacks the newest block, or does not know which it is.
     lacking_since: Option<Instant>,
-    /// This node has had the newest block since the start.
+    /// Whether this node has had the newest block of a source since its start.
     was_at_the_head: bool,
     refused: Vec<(String, String)>,
 }
@@ -38,21 +38,21 @@ pub struct FollowingReading {
     pub started_at: u64,
     /// The source of blocks; `None` while there is none.
     pub source: Option<String>,
-    /// The newest block of the source, as far as it has said.
+    /// The newest block that the source has reported; zero before its first report.
     pub source_head: u64,
     /// Blocks by which this node is behind.
     pub lag_blocks: u64,
-    /// How long this node has been behind, or without a source.
+    /// Time for which this node has been behind, or without a source or its reports.
     pub lag: Duration,
-    /// The lag is more than the setting `replication.max-lag-ms`, or the node has never had the newest block of a source
-    /// since its start.
+    /// Whether the lag exceeds the setting `replication.max-lag-ms`, or the node has not had the newest block of a
+    /// source since its start.
     pub is_behind: bool,
-    /// The sources that sent something wrong, with the reason.
+    /// The sources that sent invalid data, with the reason.
     pub refused: Vec<(String, String)>,
 }
 
 impl Following {
-    /// Of a node whose head is block `head`.
+    /// Creates the data of a node whose head is block `head`.
     pub fn new(head: u64, max_lag: Duration) -> Self {
         let (source, refused) = (None, Vec::new());
         let figures = Figures {
@@ -66,7 +66,7 @@ impl Following {
         Self { started_at: head, max_lag, figures: Mutex::new(figures) }
     }
 
-    /// The figures when the head is block `head`.
+    /// Returns the figures of a node whose head is block `head`.
     pub fn read(&self, head: u64) -> FollowingReading {
         let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let lag_blocks = figures.source_head.saturating_sub(head);
@@ -84,12 +84,12 @@ impl Following {
         }
     }
 
-    /// The follower receives blocks of this source.
+    /// Records that the follower receives blocks of this source.
     pub fn connected(&self, source: &str) {
         self.change(|figures| figures.source = Some(source.to_owned()));
     }
 
-    /// It has no source.
+    /// Records that the follower has no source.
     pub fn disconnected(&self) {
         self.change(|figures| {
             (figures.source, figures.reported) = (None, None);
@@ -97,7 +97,7 @@ impl Following {
         });
     }
 
-    /// The source has said that its head is block `source_head`; that of this node is `head`.
+    /// Records that the head of the source is block `source_head`, and the head of this node block `head`.
     pub fn source_reported(&self, source_head: u64, head: u64) {
         self.change(|figures| {
             (figures.source_head, figures.reported) = (source_head, Some(Instant::now()));
@@ -105,12 +105,12 @@ impl Following {
         });
     }
 
-    /// The head of this node is block `head`.
+    /// Records that the head of this node is block `head`.
     pub fn head_reached(&self, head: u64) {
         self.change(|figures| figures.compare(head));
     }
 
-    /// A source sent something wrong.
+    /// Records that a source sent invalid data.
     pub fn refused(&self, source: &str, reason: &str) {
         self.change(|figures| figures.refused.push((source.to_owned(), reason.to_owned())));
     }
@@ -136,16 +136,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_behind_after_the_longest_lag() {
+    fn node_is_behind_before_the_first_report_and_above_the_maximum_lag() {
         let following = Following::new(7, Duration::from_secs(3_600));
-        assert!(following.read(7).is_behind, "it knows no source yet");
+        assert!(following.read(7).is_behind, "there is no source");
         following.connected("http://a");
-        assert!(following.read(7).is_behind, "it does not know the head of its source");
+        assert!(following.read(7).is_behind, "the head of the source is not known");
         following.source_reported(7, 7);
         following.disconnected();
         assert_eq!((following.read(7).started_at, following.read(7).is_behind), (7, false));
         let following = Following::new(7, Duration::ZERO);
-        assert!(following.read(7).is_behind, "it has no source");
+        assert!(following.read(7).is_behind, "there is no source");
         following.connected("http://a");
         following.source_reported(7, 7);
         let reading = following.read(7);
@@ -159,6 +159,6 @@ mod tests {
         following.head_reached(9);
         assert!(!following.read(9).is_behind);
         following.disconnected();
-        assert!(following.read(9).is_behind, "the source may have more");
+        assert!(following.read(9).is_behind, "there may be newer blocks");
     }
 }

@@ -1,11 +1,11 @@
-//! Two branches: the state after their last common block, and the changes that lead from one to the other.
+//! Compares two branches: the state after their last common block, and the changes that lead from one to the other.
 
 use super::{Layer, StateView};
 use alloy_primitives::{Address, U256, map::HashMap};
 use std::{collections::BTreeSet, sync::Arc};
 use storage::{AccountChange, ReadError, StateChanges, StateRead};
 
-/// Where two branches part.
+/// The last common state of two branches, and their layers after it.
 #[derive(Debug)]
 pub struct Fork {
     /// The state after the last common block.
@@ -22,7 +22,7 @@ impl Fork {
     pub fn between(from: &StateView, to: &StateView) -> Option<Self> {
         let newest = from.next().min(to.next());
         let mut next = newest;
-        // Below the oldest layer of either branch there are no ids.
+        // There are no ids below the oldest layer of a branch, so the loop ends.
         while from.id_before(next)? != to.id_before(next)? {
             next = next.checked_sub(1)?;
         }
@@ -34,8 +34,8 @@ impl Fork {
         Some(Self { ancestor, undone: after(from), applied: after(to) })
     }
 
-    /// The changes that undo the blocks of the first branch: the values of the common state for everything that
-    /// they changed.
+    /// Returns the changes that undo the blocks of the first branch: the values of the common state for everything
+    /// that they changed.
     ///
     /// # Errors
     /// If the state cannot be read.
@@ -56,7 +56,7 @@ impl Fork {
                 continue;
             }
             if touched.wiped {
-                // The cleared slots are not in the changes of the block.
+                // The changes of a block do not list the slots that it cleared.
                 touched.slots = self.slots_of(address, state.index().slots_with_history(address)?);
             }
             let mut slots = Vec::with_capacity(touched.slots.len());
@@ -72,7 +72,7 @@ impl Fork {
         Ok(StateChanges { accounts, codes: Vec::new() })
     }
 
-    /// All slots of an account that the common state may have: those of the index, and those of its layers.
+    /// Returns the slots of an account that the common state may have: those of the index, and those of its layers.
     fn slots_of(&self, address: Address, in_index: Vec<U256>) -> BTreeSet<U256> {
         let changes = self.ancestor.layers().iter().flat_map(|layer| &layer.changes().accounts);
         let of_account = changes.filter(|change| change.address == address);
@@ -81,10 +81,10 @@ impl Fork {
     }
 }
 
-/// What the undone blocks changed of an account.
+/// The parts of an account that the undone blocks changed.
 #[derive(Default)]
 struct Touched {
-    /// The storage was cleared at least once.
+    /// Whether the storage was cleared at least once.
     wiped: bool,
     slots: BTreeSet<U256>,
 }
@@ -120,7 +120,7 @@ mod tests {
     fn undo_restores_accounts_slots_and_cleared_storage() {
         let folder = tempfile::tempdir().unwrap();
         let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 24 }).unwrap();
-        let [kept, cleared, made] = [1, 2, 3].map(Address::with_last_byte);
+        let [kept, cleared, created] = [1, 2, 3].map(Address::with_last_byte);
         let changes = StateChanges {
             accounts: vec![
                 change(kept, Some(5), &[(1, 10), (2, 20)]),
@@ -133,12 +133,12 @@ mod tests {
         let block = FlushBlock { number, hash, tx_hashes, posting_keys, changes: &changes };
         index.flush(&[block]).unwrap();
         let base = StateView::before(1, index);
-        // A slot that only a layer has.
+        // Slot 8 is only in a layer, and not in the index.
         let common = extended(&base, vec![change(cleared, Some(6), &[(8, 80)])]);
         let old = extended(&common, vec![change(kept, Some(4), &[(1, 11), (3, 30)])]);
         let old =
-            extended(&old, vec![change(cleared, None, &[]), change(made, Some(1), &[(9, 9)])]);
-        let new = extended(&common, vec![change(made, Some(2), &[])]);
+            extended(&old, vec![change(cleared, None, &[]), change(created, Some(1), &[(9, 9)])]);
+        let new = extended(&common, vec![change(created, Some(2), &[])]);
 
         let fork = Fork::between(&old, &new).unwrap();
         assert_eq!(fork.ancestor.id(), common.id());
@@ -147,7 +147,7 @@ mod tests {
         let restored = [
             AccountChange { wiped: false, ..change(kept, Some(5), &[(1, 10), (3, 0)]) },
             AccountChange { wiped: true, ..change(cleared, Some(6), &[(7, 70), (8, 80)]) },
-            change(made, None, &[]),
+            change(created, None, &[]),
         ];
         assert_eq!(undo.accounts, restored);
 

@@ -1,7 +1,7 @@
-//! What readers use: an immutable [`View`] of the chain and the state as of one block, replaced atomically at
-//! each commit. A request, or a whole JSON-RPC batch, holds one view.
+//! Publishes an immutable [`View`] of the chain and the state as of one block. Each commit replaces it atomically.
+//! A request, or a whole JSON-RPC batch, holds one view.
 //!
-//! This crate does not write, except for [`write_layers`], and never waits for a stage.
+//! This crate writes to the databases only in [`write_layers`], and never waits for a stage.
 
 mod appearances;
 mod chain_view;
@@ -47,21 +47,21 @@ use std::{
 use storage::{ChainReader, ReadError};
 use tokio::sync::watch;
 
-/// The newest block of a view.
+/// The newest block of a view, with the data for the next one.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// The hash of the block.
     pub hash: B256,
     /// The header of the block.
     pub header: Arc<Header>,
-    /// The base fee of the next block, in wei; zero if the rules have none.
+    /// The base fee of the next block, in wei per gas; zero if the rules have none.
     pub next_base_fee: u64,
     /// The modules after the block; `None` on an Ethereum chain.
     pub modules: Option<Arc<Modules>>,
 }
 
 impl Head {
-    /// The fee market after the block; `None` on an Ethereum chain.
+    /// Returns the fee market after the block; `None` on an Ethereum chain.
     pub fn market(&self) -> Option<&Market> {
         self.modules.as_deref().map(|modules| &modules.market)
     }
@@ -95,17 +95,17 @@ pub struct View {
     /// Blocks, receipts and fee rows. It may contain newer blocks than `head`, which are not part of this
     /// view.
     pub chain: ChainView,
-    /// How many branches had been undone when the view was published, see [`Published::undone`].
+    /// Number of branches that had been undone when the view was published, see [`Published::undone`].
     pub undone: u64,
 }
 
 impl View {
-    /// Number of the newest block.
+    /// Returns the number of the newest block.
     pub fn number(&self) -> u64 {
         self.head.header.number
     }
 
-    /// The modules of a native chain after block `number`.
+    /// Returns the modules of a native chain after block `number`.
     ///
     /// # Errors
     /// [`ModulesViewError`].
@@ -124,8 +124,8 @@ impl View {
         Ok(Arc::new(modules))
     }
 
-    /// [`Self::modules_after`] without the governance state, which may have megabytes and is not needed by
-    /// calls or parameter queries.
+    /// Does the same as [`Self::modules_after`], but does not load the governance state, which may have megabytes
+    /// and is not needed by calls or parameter queries.
     ///
     /// # Errors
     /// [`ModulesViewError`].
@@ -146,7 +146,7 @@ impl View {
         self.chain.reader()
     }
 
-    /// The number of the block with this hash.
+    /// Returns the number of the block with this hash.
     pub fn block_number(&self, hash: B256) -> Result<Option<u64>, ReadError> {
         if hash == self.head.hash {
             return Ok(Some(self.number()));
@@ -159,7 +159,7 @@ impl View {
         Ok(number.filter(|number| *number <= self.number()))
     }
 
-    /// Block number and index of the transaction with this hash.
+    /// Returns the block number and the index of the transaction with this hash.
     pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
         for layer in self.state.layers().iter().rev() {
             if let Some(index) = layer.tx_index(hash) {
@@ -171,15 +171,15 @@ impl View {
     }
 }
 
-/// The current view, shared by the stage that publishes it and its readers.
+/// The current view, shared between the stage that publishes it and its readers.
 #[derive(Clone, Debug)]
-pub struct Published(Arc<Place>);
+pub struct Published(Arc<Shared>);
 
 #[derive(Debug)]
-struct Place {
+struct Shared {
     view: ArcSwap<View>,
     undone: UndoneBranches,
-    /// When it was published.
+    /// The time at which the view was published.
     since: ArcSwap<Instant>,
     head: watch::Sender<u64>,
     following: OnceLock<Arc<Following>>,
@@ -192,7 +192,7 @@ impl Published {
         let head = watch::Sender::new(view.number());
         let since = ArcSwap::from_pointee(Instant::now());
         let (view, undone) = (ArcSwap::from_pointee(view), UndoneBranches::default());
-        Self(Arc::new(Place {
+        Self(Arc::new(Shared {
             view,
             undone,
             since,
@@ -202,7 +202,7 @@ impl Published {
         }))
     }
 
-    /// From now on, this node follows others. Only its follower calls this, once.
+    /// Records that this node follows others. Only its follower calls this, once.
     ///
     /// # Panics
     /// If it is called twice.
@@ -210,25 +210,25 @@ impl Published {
         self.0.following.set(following).expect("a node has one follower");
     }
 
-    /// From now on, this node is a validator. Only the start of the consensus engine calls this, once.
+    /// Records that this node is a validator with this key. Only the start of the consensus engine calls this, once.
     ///
     /// # Panics
-    /// If it is called again.
+    /// If it is called twice.
     pub fn vote(&self, key: B256, voting: Arc<Voting>) {
         self.0.voting.set((key, voting)).expect("a node is one validator");
     }
 
-    /// What this validator has seen of the agreement on blocks; `None` if it is none.
+    /// Returns what this validator observed of the consensus; `None` if the node is not a validator.
     pub fn voting(&self) -> Option<VotingReading> {
         self.0.voting.get().map(|(_, voting)| voting.read())
     }
 
-    /// The consensus key of this node, if it is a validator.
+    /// Returns the consensus key of this node, if it is a validator.
     pub fn validator_key(&self) -> Option<B256> {
         self.0.voting.get().map(|(key, _)| *key)
     }
 
-    /// How far this node is behind those that it follows; `None` if it follows none.
+    /// Returns how far this node is behind its source; `None` if it does not follow others.
     pub fn following(&self) -> Option<FollowingReading> {
         self.0.following.get().map(|following| following.read(self.0.view.load().number()))
     }
@@ -242,13 +242,13 @@ impl Published {
     /// Replaces the view by that of an ancestor, after the blocks of the branch were removed from the chain. Only
     /// the commit stage calls this.
     pub fn publish_undo(&self, view: View, branch: UndoneBranch) {
-        // Before the view, so that a reader of the view finds the branch.
+        // The branch is added before the view is replaced, so that a reader of the view finds the branch.
         let undone = self.0.undone.add(branch);
         self.replace(View { undone, ..view });
     }
 
-    /// The branches that were undone after the first `seen` ones and before `view` was published, oldest first,
-    /// as far as they are kept.
+    /// Returns the branches that were undone after the first `seen` ones and before `view` was published, oldest
+    /// first, without those that are no longer kept.
     pub fn undone(&self, seen: u64, view: &View) -> Vec<Arc<UndoneBranch>> {
         if seen == view.undone { Vec::new() } else { self.0.undone.between(seen, view.undone) }
     }
@@ -260,18 +260,18 @@ impl Published {
         self.0.head.send_replace(number);
     }
 
-    /// The current view.
+    /// Returns the current view.
     pub fn load(&self) -> Arc<View> {
         self.0.view.load_full()
     }
 
-    /// Time since the current view was published, or since the start if it is the first one.
+    /// Returns the time since the current view was published.
     pub fn age(&self) -> Duration {
         self.0.since.load().elapsed()
     }
 
-    /// Notifies of the newest block number after its view was published. Blocks that are published together
-    /// cause one notification.
+    /// Returns a receiver of the newest block number, which is sent after its view was published. Blocks that are
+    /// published together cause one notification.
     pub fn heads(&self) -> watch::Receiver<u64> {
         self.0.head.subscribe()
     }

@@ -1,5 +1,5 @@
-//! The trie of the newest state, on top of the index. Seal computes state roots with it, and it replays
-//! blocks that the trie records of the index do not include.
+//! The trie of the newest state, in memory above the trie records of the index. The seal stage computes state roots
+//! with it. It can replay blocks that the trie records do not include.
 
 use crate::{Fork, StateView};
 use alloy_primitives::B256;
@@ -9,19 +9,18 @@ use storage::{
     update_state_root,
 };
 
-/// Maximum number of records changed since the last checkpoint: 700 MB of records, or ten million accounts,
-/// in addition to the trie. It is this large because a checkpoint of a large state rewrites most pages of the
-/// table, and millions of changes should share that cost. It is lower if the memory of the trie is limited
-/// below that.
+/// Number of records changed since the last checkpoint from which the next one is due: 700 MB in addition to the
+/// trie. It is this large because a checkpoint of a large state rewrites most pages of the table, and millions of
+/// changes should share that cost. It is lower if the memory of the trie has a lower limit.
 pub const CHECKPOINT_RECORDS: usize = 1 << 21;
-/// Accounts and slots changed since the last checkpoint before the next one is due. A restart computes them
-/// again, which takes 2 to 3 seconds. These are a million transfers, and up to four times as many in a state
-/// of some million accounts, because of the following limits.
+/// Minimum number of changes of accounts and slots between checkpoints, unless [`CHECKPOINT_RECORDS`] changed. A
+/// restart applies them again, which takes 2 to 3 seconds. They come from a million transfers, and from up to four
+/// times as many in a state of some million accounts, because of `CHANGES_PER_RECORD`.
 pub const CHECKPOINT_CHANGES: usize = 2_000_000;
-/// Changes per changed record before a checkpoint is due. In a large state nearly every change is of another
-/// record, and waiting for more changes writes each record less often.
+/// Minimum number of changes per changed record before a checkpoint is due. In a large state nearly every change is of
+/// another record, and waiting for more changes writes each record less often.
 const CHANGES_PER_RECORD: usize = 4;
-/// Bytes of a changed record, none of which may leave memory before its checkpoint.
+/// Size of a changed record in bytes. Changed records stay in memory until their checkpoint.
 const RECORD_BYTES: u64 = 350;
 
 /// The trie; see the module documentation.
@@ -65,17 +64,17 @@ impl StateTrie {
         Ok(trie)
     }
 
-    /// Number of the next block.
+    /// Returns the number of the next block.
     pub fn next(&self) -> u64 {
         self.number.map_or(0, |number| number + 1)
     }
 
-    /// Root after the newest block applied.
+    /// Returns the root after the newest block applied.
     pub const fn state_root(&self) -> B256 {
         self.live.state_root()
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub fn bytes(&self) -> usize {
         self.live.bytes()
     }
@@ -92,11 +91,11 @@ impl StateTrie {
         Ok(root)
     }
 
-    /// Moves from the state of `from`, which it has, to that of `to`, and returns the state root. Checkpoints of
-    /// undone blocks are withdrawn.
+    /// Moves from state `from`, which must be that of the trie, to state `to`, and returns the state root. Withdraws
+    /// the checkpoints of undone blocks.
     ///
     /// # Errors
-    /// If something cannot be read. The trie must not be used any more then.
+    /// If records cannot be read, are missing or are damaged. The trie must not be used any more then.
     ///
     /// # Panics
     /// If the layers since the last common block are not in memory.
@@ -119,7 +118,7 @@ impl StateTrie {
         Ok(self.state_root())
     }
 
-    /// The state root after `changes` to the newest state, which is not changed.
+    /// Returns the state root after `changes` to the newest state, without applying them.
     ///
     /// # Errors
     /// If records cannot be read, are missing or are damaged.
@@ -152,17 +151,17 @@ impl StateTrie {
         Ok(())
     }
 
-    /// Whether the changes since the last checkpoint require the next one.
+    /// Returns whether the changes since the last checkpoint require the next one.
     pub fn is_checkpoint_due(&self) -> bool {
         is_due(self.changed, self.live.dirty(), self.max_records)
     }
 
-    /// Number of records that differ from the last checkpoint.
+    /// Returns the number of records that differ from the last checkpoint.
     pub fn dirty(&self) -> usize {
         self.live.dirty()
     }
 
-    /// Takes the changes since the last checkpoint; `None` before block 0.
+    /// Takes the changes since the last checkpoint; returns `None` before block 0.
     pub fn checkpoint(&mut self) -> Option<TrieCheckpoint> {
         self.changed = 0;
         Some(self.live.checkpoint(self.number?))
@@ -176,35 +175,35 @@ impl StateTrie {
         }
     }
 
-    /// Notes that the checkpoints up to block `number` are in the index.
+    /// Records that the checkpoints up to block `number` are in the index.
     pub fn written(&mut self, number: u64) {
         self.live.written(number);
     }
 
-    /// The block of the newest checkpoint that is not in the index yet.
+    /// Returns the block of the newest checkpoint that is not in the index yet.
     pub fn pending_checkpoint(&self) -> Option<u64> {
         self.live.pending_checkpoint()
     }
 
-    /// Whether every checkpoint is in the index.
+    /// Returns whether every checkpoint is in the index.
     pub fn is_written(&self) -> bool {
         self.live.is_written()
     }
 }
 
-/// Number of changed accounts and slots.
+/// Returns the number of changed accounts and slots.
 fn weight(changes: &StateChanges) -> usize {
     changes.accounts.iter().map(|change| 1 + change.slots.len()).sum()
 }
 
-/// Maximum number of records waiting for a checkpoint if the trie may use this many bytes.
+/// Returns the number of changed records from which a checkpoint is due if the trie may use `limit` bytes.
 fn max_records(limit: u64) -> usize {
     let fit = limit.max(MIN_TRIE_CACHE_BYTES) / RECORD_BYTES;
     usize::try_from(fit).unwrap_or(usize::MAX).min(CHECKPOINT_RECORDS)
 }
 
-/// Whether a checkpoint is due after `changed` changes of `dirty` records, of which there may be
-/// `max_records`.
+/// Returns whether a checkpoint is due after `changed` changes of `dirty` records. From `max_records` records on, it
+/// always is.
 fn is_due(changed: usize, dirty: usize, max_records: usize) -> bool {
     dirty >= max_records || changed >= CHECKPOINT_CHANGES.max(CHANGES_PER_RECORD * dirty)
 }
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_waits_for_changes_to_share_records() {
+    fn checkpoint_is_due_later_if_changes_share_few_records() {
         let is_due = |changed, dirty| is_due(changed, dirty, CHECKPOINT_RECORDS);
         // A million accounts: most records change repeatedly.
         assert!(!is_due(1_999_999, 300_000));
@@ -226,12 +225,12 @@ mod tests {
     }
 
     #[test]
-    fn a_trie_with_little_memory_keeps_few_records_back() {
+    fn trie_with_little_memory_has_a_checkpoint_after_few_records() {
         assert_eq!(max_records(2 << 30), CHECKPOINT_RECORDS);
         let few = max_records(64 << 20);
         assert_eq!(few, (64 << 20) / 350);
         assert!(!is_due(few, few - 1, few) && is_due(few, few, few));
-        // Not below the minimum of the trie itself.
+        // The limit is at least the minimum of the trie.
         assert_eq!(max_records(0), max_records(16 << 20));
     }
 }

@@ -1,4 +1,4 @@
-//! The transactions of one address by block: those it sent, those sent to it, and the one that created it.
+//! Finds the transactions of one address by block: those it sent, those sent to it, and the one that created it.
 //! Calls within transactions are not searched.
 
 use super::stored::{MinedTx, StoredBlock, StoredError};
@@ -20,14 +20,13 @@ pub enum Direction {
 }
 
 impl Found {
-    /// Number of the block.
+    /// Returns the number of the block.
     pub const fn number(&self) -> u64 {
         self.block.block.header.number
     }
 }
 
-/// A search through the blocks of a view. It holds read transactions, so keep it only for the duration of a
-/// call.
+/// A search through the blocks of a view. It holds read transactions, so keep it only for the duration of a call.
 #[derive(Debug)]
 pub struct Search<'v> {
     spec: &'v ChainSpec,
@@ -46,7 +45,7 @@ pub enum Step {
     Found(Box<Found>),
     /// The end of the chain was reached.
     End,
-    /// The search was stopped before the end.
+    /// The caller stopped the search before the end.
     GivenUp,
 }
 
@@ -73,10 +72,10 @@ impl<'v> Search<'v> {
         Ok(Self { spec, appearances, blocks, address, direction, next: Some(number) })
     }
 
-    /// The next block with a transaction of the address. `go_on` is called before each block that is
-    /// searched: an account changes in many blocks that have none of its transactions, and that of a block
+    /// Returns the next block with a transaction of the address. `may_continue` is called before each block that is
+    /// searched: an account may change in many blocks that have none of its transactions, and that of a block
     /// producer changes in all blocks.
-    pub fn next(&mut self, mut go_on: impl FnMut() -> bool) -> Result<Step, StoredError> {
+    pub fn next(&mut self, mut may_continue: impl FnMut() -> bool) -> Result<Step, StoredError> {
         while let Some(from) = self.next {
             let found = match self.direction {
                 Direction::Older => self.appearances.up_to(from)?,
@@ -87,7 +86,7 @@ impl<'v> Search<'v> {
                 Direction::Older => number.checked_sub(1),
                 Direction::Newer => number.checked_add(1),
             };
-            if !go_on() {
+            if !may_continue() {
                 return Ok(Step::GivenUp);
             }
             let block = StoredBlock::read(self.spec, &self.blocks, number)?;
@@ -106,23 +105,23 @@ impl<'v> Search<'v> {
     }
 }
 
-/// The transactions of an address among those of a block that have these indices. Decodes hardly any others.
+/// Returns the transactions of an address among those of a block with these indices. Decodes few others.
 pub fn of_block(
     block: &StoredBlock,
     address: Address,
     indices: Range<usize>,
 ) -> impl DoubleEndedIterator<Item = Result<MinedTx<'_>, StoredError>> {
-    let may_be_party = move |index: &usize| {
+    let is_candidate = move |index: &usize| {
         let sender = block.senders[*index];
         sender == address || may_be_participant(&block.block.transactions[*index], address)
     };
     let end = indices.end.min(block.senders.len());
     let decoded =
-        (indices.start..end).filter(may_be_party).filter_map(|index| block.tx(index).transpose());
-    decoded.filter(move |mined| mined.as_ref().map_or(true, |mined| is_party(mined, address)))
+        (indices.start..end).filter(is_candidate).filter_map(|index| block.tx(index).transpose());
+    decoded.filter(move |mined| mined.as_ref().map_or(true, |mined| is_participant(mined, address)))
 }
 
-/// The block with the transaction of a sender that has this nonce, and the index of the transaction.
+/// Returns the block with the transaction of a sender that has this nonce, and the index of the transaction.
 pub fn sent(
     spec: &ChainSpec,
     view: &View,
@@ -136,7 +135,7 @@ pub fn sent(
     let block = StoredBlock::read(spec, &view.blocks()?, number)?;
     let senders = block.senders.iter().enumerate();
     let own: Vec<_> = senders.filter(|(_, by)| **by == sender).map(|(index, _)| index).collect();
-    // The nonces of one sender increase, so only a few of thousands of transactions are decoded.
+    // The nonces of one sender increase, so a binary search decodes only a few of thousands of transactions.
     let (mut low, mut high) = (0, own.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -147,12 +146,12 @@ pub fn sent(
             Ordering::Greater => high = middle,
         }
     }
-    // The nonce of a contract, or one that an authorization used (EIP-7702).
+    // A contract used the nonce to create another one, or an authorization used it (EIP-7702).
     Ok(None)
 }
 
-/// Whether this address is the sender or another participant of a transaction.
-fn is_party(mined: &MinedTx<'_>, address: Address) -> bool {
+/// Returns whether this address is the sender or another participant of a transaction.
+fn is_participant(mined: &MinedTx<'_>, address: Address) -> bool {
     let mut others = participants(&mined.tx, mined.sender, mined.cosmos.as_deref());
     mined.sender == address || others.any(|other| other == address)
 }

@@ -1,11 +1,10 @@
-//! Caches of recently used accounts and slots of the newest state, with a limited size. A stage that follows
-//! the head then searches neither the layers, one hash map after another, nor LMDB for what it has used
-//! before.
+//! Caches of recently used accounts and slots of the newest state, with a limited size. They save a stage that
+//! follows the head from searching the layers, each with its own hash map, and LMDB for entries that it used before.
 //!
 //! A cache is one map. As long as everything fits its limit, nothing is discarded. After that, an entry that
 //! was not used for some time is discarded for each new one (the clock algorithm, see [`Table`]). The cache
-//! stores up to which block it may have discarded changes. If the index is flushed up to that block, a key
-//! that is not in the cache has not changed since the flush, and can be read from the index alone.
+//! stores the number of the last block whose changes it may have discarded. If the index is flushed up to that
+//! block, a key that is not in the cache has not changed since the flush, and can be read from the index alone.
 //!
 //! A cache is owned by one stage, which must apply the changes of every block to it, in order.
 
@@ -23,17 +22,17 @@ use storage::{Account, ReadError, StateRead, address_order};
 use super::{Layer, LayerId, StateReader};
 use platform::table::Table;
 
-/// Keys between the prefetch of a key's first position and its lookup. The next position is prefetched half
-/// way.
+/// Number of keys between the prefetch of a key's first position and its lookup. The next position is prefetched
+/// after half of them.
 const AHEAD: usize = 24;
-/// Maximum number of accounts stored outside the table, some 8 MB of them: contracts that blocks call
+/// Maximum number of accounts stored outside the table, about 8 MB. Most of them are contracts that blocks call
 /// frequently.
 const MAX_OUTSIZE: usize = 1 << 16;
 
 /// Maximum number of lines of a full table that are searched for an unused entry, for each new entry.
 const LINES_SEARCHED: usize = 16;
 
-/// Accounts per slot.
+/// Quotient of the maximum numbers of cached accounts and slots.
 const SLOTS_SHARE: usize = 4;
 
 /// A cache from `K` to `V`.
@@ -43,7 +42,7 @@ struct Recent<K: Copy, V: Copy, S> {
     limit: usize,
     /// The block in which the current round of the table's hand began.
     round_began: u64,
-    /// Last block whose changes may have been discarded.
+    /// The last block whose changes may have been discarded.
     lost: u64,
 }
 
@@ -58,12 +57,12 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         Self { table: Table::default(), limit, round_began: 0, lost: 0 }
     }
 
-    /// Up to which block the changes of keys that are not stored may have been discarded.
+    /// Returns the last block whose changes of keys that are not stored may have been discarded.
     const fn lost(&self) -> u64 {
         if self.limit == 0 { u64::MAX } else { self.lost }
     }
 
-    /// The value of `key`, if it is stored.
+    /// Returns the value of `key`, if it is stored.
     fn get(&mut self, key: &K) -> Option<V> {
         self.table.get_used(key)
     }
@@ -77,7 +76,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         keys.for_each(|key| self.table.prefetch_next(key));
     }
 
-    /// Prefetches for a caller that iterates over keys and is at `at`; `key` returns the key at a position.
+    /// Prefetches for a caller that iterates over keys and has reached `at`. `key` returns the key at a position.
     #[inline]
     fn prefetch_ahead(&self, at: usize, key: impl Fn(usize) -> Option<K>) {
         key(at + AHEAD).iter().for_each(|key| self.table.prefetch(key));
@@ -103,7 +102,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
             self.round_began = block;
         }
         if unused.is_some() {
-            // It was not changed since the round began.
+            // The discarded entry was not changed since the round began.
             self.lost = self.lost.max(self.round_began);
         } else {
             self.table.remove_next();
@@ -111,7 +110,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Recent<K, V, S> {
         }
     }
 
-    /// Clears the cache, at `block`.
+    /// Clears the cache while the changes of `block` are applied or after it.
     fn clear(&mut self, block: u64) {
         self.table.clear();
         (self.round_began, self.lost) = (block, block);
@@ -138,7 +137,7 @@ impl Known {
         }
     }
 
-    /// The account, unless it is stored elsewhere.
+    /// Returns the account, unless it is stored elsewhere.
     fn account(self) -> Option<Option<Account>> {
         match self {
             Self::Absent => Some(None),
@@ -151,8 +150,7 @@ impl Known {
     }
 }
 
-/// The caches; see the module documentation. The default ones store nothing, so that everything is read from
-/// the state.
+/// The caches; see the module documentation. The default caches store nothing, so everything is read from the state.
 #[derive(Debug)]
 pub struct RecentState {
     accounts: Recent<Address, Known, FbBuildHasher<20>>,
@@ -170,7 +168,7 @@ type RecentSlots = Recent<SlotKey, U256, DefaultHashBuilder>;
 struct SlotKey(Address, U256);
 
 impl Hash for SlotKey {
-    /// Hashed by words, which takes half as long as by bytes.
+    /// Hashes the key by words, which takes half as long as by bytes.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         let (first, rest) = address_order(&self.0);
@@ -183,16 +181,16 @@ impl Hash for SlotKey {
 }
 
 impl RecentState {
-    /// Empty caches for at most `accounts` accounts, and a quarter as many slots, of which fewer are used
-    /// repeatedly. They take 85 to 171 bytes per account and 171 to 341 per slot once these are stored; the
-    /// minimum if `accounts` is three quarters of a power of two.
+    /// Creates empty caches for at most `accounts` accounts, and a quarter as many slots, because fewer of these are
+    /// used repeatedly. Full caches take 85 to 171 bytes per account and 171 to 341 per slot, and the minimum if
+    /// `accounts` is three quarters of a power of two.
     pub fn new(accounts: usize) -> Self {
         let (accounts, slots) = (Recent::new(accounts), Recent::new(accounts / SLOTS_SHARE));
         Self { accounts, outsize: AddressMap::default(), slots, state: None }
     }
 
-    /// Forgets everything, because the state after block `number` follows, and its layers were not applied. Keeps
-    /// the memory.
+    /// Clears the caches before a move to the state after block `number`, whose layers were not applied. Keeps the
+    /// memory.
     pub fn forget(&mut self, number: u64) {
         self.accounts.clear(number);
         self.outsize.clear();
@@ -200,8 +198,8 @@ impl RecentState {
         self.state = None;
     }
 
-    /// Reserves memory for this many accounts with the first one, within the limit of the cache: growing
-    /// later would take tenths of a second at once.
+    /// Makes the first inserted account reserve memory for this many, within the limit of the cache, because one later
+    /// growth of the table would take tenths of a second.
     pub const fn expect(&mut self, accounts: usize) {
         let limit = self.accounts.limit;
         self.accounts.table.expect(if accounts < limit { accounts } else { limit });
@@ -223,7 +221,7 @@ impl RecentState {
         self.outsize.extend(account.map(|account| (address, *account)));
     }
 
-    /// Applies the changes of the next block to accounts. For owners that do not read slots.
+    /// Applies the changes of the next block to accounts, for owners that do not read slots.
     ///
     /// # Panics
     /// If the layer does not extend the state after the last one.
@@ -252,7 +250,7 @@ impl RecentState {
         self.apply_accounts(layer);
         let (number, changes) = (layer.number(), layer.changes());
         if changes.accounts.iter().any(|change| change.wiped || change.account.is_none()) {
-            // Slots are not listed by account, and this is rare since Cancun.
+            // The slots of an account cannot be listed, so all are discarded. This is rare since Cancun.
             self.slots.clear(number);
         }
         for change in &changes.accounts {
@@ -282,7 +280,7 @@ pub struct RecentReader<'a> {
 }
 
 impl<'a> RecentReader<'a> {
-    /// A reader of `state`.
+    /// Creates a reader of `state`.
     ///
     /// # Errors
     /// If the index cannot be read.
@@ -296,13 +294,13 @@ impl<'a> RecentReader<'a> {
         Ok(Self { recent: RefCell::new(recent), state, next: state.next(), flushed })
     }
 
-    /// Whether a value that is not in the cache, which may have discarded changes up to block `lost`, is
-    /// current in the index. Flush may be ahead of a stage that has not received the newest block.
-    fn index_answers(&self, lost: u64) -> bool {
+    /// Returns whether the index has the current value of a key that is not in the cache, which may have discarded
+    /// changes up to block `lost`. Flush may be ahead of a stage that has not received the newest block.
+    fn index_is_current(&self, lost: u64) -> bool {
         !self.state.is_historic() && self.flushed.is_some_and(|flushed| lost <= flushed)
     }
 
-    /// An account that the table marks as stored elsewhere.
+    /// Returns an account that the table marks as stored elsewhere.
     fn outsize_account(
         &self,
         recent: &mut RecentState,
@@ -316,10 +314,10 @@ impl<'a> RecentReader<'a> {
         Ok(account)
     }
 
-    /// An account that is not in the cache, which may have discarded changes up to block `lost`.
+    /// Returns an account that is not in the cache, which may have discarded changes up to block `lost`.
     fn unknown_account(&self, address: Address, lost: u64) -> Result<Option<Account>, ReadError> {
-        if self.index_answers(lost) {
-            // No change of it was discarded, so it has not changed since the flush.
+        if self.index_is_current(lost) {
+            // No change of the account after the flush was discarded, so it has not changed since.
             self.state.index().account(address)
         } else {
             self.state.account(address)
@@ -333,7 +331,7 @@ impl<'a> RecentReader<'a> {
         address: Address,
         slot: U256,
     ) -> Result<U256, ReadError> {
-        let value = if self.index_answers(table.lost()) {
+        let value = if self.index_is_current(table.lost()) {
             self.state.index().storage(address, slot)?
         } else {
             self.state.storage(address, slot)?
@@ -437,14 +435,14 @@ mod tests {
     use std::sync::Arc;
     use storage::{AccountChange, FlushBlock, IndexDb, IndexOptions, StateChanges};
 
-    /// Accounts of the test: far more than a small cache holds.
+    /// Number of accounts in the test, many more than a small cache holds.
     const ACCOUNTS: u64 = 300;
 
     fn address(n: u64) -> Address {
         Address::left_padding_from(&(n + 1).to_be_bytes())
     }
 
-    /// The changes of block `number`: about a tenth of the accounts change, some are removed, some have code,
+    /// Returns the changes of block `number`: about a tenth of the accounts change, some are removed, some have code,
     /// some storage.
     fn changes(number: u64) -> StateChanges {
         let accounts =
@@ -464,9 +462,9 @@ mod tests {
         StateChanges { accounts: accounts.collect(), codes: Vec::new() }
     }
 
-    /// The cache returns what the layers return, for any size of the cache and any progress of flush.
+    /// The test uses several sizes of the cache, and different progress of flush.
     #[test]
-    fn a_table_says_what_the_state_says() {
+    fn cache_returns_the_values_of_the_state() {
         for entries in [0, 4, 32, 4096] {
             let folder = tempfile::tempdir().unwrap();
             let options = IndexOptions { map_bytes: 64 << 20 };
@@ -477,8 +475,9 @@ mod tests {
             for number in 0..60 {
                 let reader = view.reader().unwrap();
                 let table = RecentReader::new(&mut recent, &reader).unwrap();
-                let some: Vec<_> = (0..20).map(|n| address(n * number % ACCOUNTS)).collect();
-                assert_eq!(table.accounts(&some).unwrap(), reader.accounts(&some).unwrap());
+                let addresses: Vec<_> = (0..20).map(|n| address(n * number % ACCOUNTS)).collect();
+                let expected = reader.accounts(&addresses).unwrap();
+                assert_eq!(table.accounts(&addresses).unwrap(), expected);
                 for n in (0..ACCOUNTS).filter(|n| (n + number) % 5 != 0) {
                     let (address, slot) = (address(n), U256::from(n % 4));
                     assert_eq!(table.account(address).unwrap(), reader.account(address).unwrap());
@@ -492,7 +491,7 @@ mod tests {
                 let layer = Arc::new(view.next_layer(changes(number), Vec::new()));
                 recent.apply(&layer);
                 view = view.with_layer(layer, flushed);
-                // Genesis is flushed first; the view notices a flush a block later.
+                // Genesis is flushed first. The view drops flushed layers one block later.
                 if number % 8 == 7 || number == 0 {
                     flush(&index, &view);
                     flushed = number;
@@ -501,9 +500,9 @@ mod tests {
         }
     }
 
-    /// At the limit nothing is discarded; one entry above it, one is.
+    /// Nothing is discarded at the limit, and one entry for the first one above it.
     #[test]
-    fn a_cache_keeps_everything_up_to_its_limit() {
+    fn cache_keeps_everything_up_to_its_limit() {
         let limit = ACCOUNTS as usize;
         let mut recent = Recent::<Address, u64, FbBuildHasher<20>>::new(limit);
         for block in 1..4 {
@@ -516,10 +515,9 @@ mod tests {
         assert_eq!(recent.get(&address(ACCOUNTS)), Some(4));
     }
 
-    /// Accounts that are used all the time stay, while many others are used once. Nearly always an entry is
-    /// discarded that was not changed since the hand's round began, so few blocks change `lost`. Addresses are
-    /// hashes, as those of accounts are: with consecutive ones it depends on the seed of the table's hasher
-    /// where new entries are in relation to the hand.
+    /// Frequently used accounts stay, while many others are used once. Nearly all discarded entries were not changed
+    /// since the hand's round began, so few blocks change `lost`. Addresses are hashes, as those of accounts are. If
+    /// they were consecutive, the positions of new entries relative to the hand would depend on the hasher's seed.
     #[test]
     fn frequently_used_accounts_stay() {
         let mut recent = Recent::<Address, u64, FbBuildHasher<20>>::new(1000);
@@ -543,8 +541,8 @@ mod tests {
     }
 
     fn flush(index: &IndexDb, view: &StateView) {
-        let done = index.reader().unwrap().flushed().unwrap();
-        let layers = view.layers().iter().filter(|layer| done.is_none_or(|d| layer.number() > d));
+        let last = index.reader().unwrap().flushed().unwrap();
+        let layers = view.layers().iter().filter(|layer| last.is_none_or(|n| layer.number() > n));
         let blocks: Vec<_> = layers
             .map(|layer| FlushBlock {
                 number: layer.number(),

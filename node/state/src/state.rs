@@ -8,7 +8,7 @@ use std::sync::{
 };
 use storage::{Account, IndexDb, IndexReader, ReadError, StateChanges, StateRead};
 
-/// The state before block `next`. Immutable, and cheap to clone and to extend.
+/// The state before block `next`. It is immutable, and cheap to clone and to extend.
 #[derive(Clone, Debug)]
 pub struct StateView {
     next: u64,
@@ -19,21 +19,21 @@ pub struct StateView {
     /// The first non-canonical block: `next`, or the block before it if the newest layer is that of a pending
     /// block.
     canonical_next: u64,
-    /// Contiguous, oldest first, the newest before `next`. They begin at or before the block after the last
-    /// flushed one.
+    /// The layers of consecutive blocks up to the one before `next`, oldest first. They begin at or before the block
+    /// after the last flushed one.
     layers: Arc<[Arc<Layer>]>,
     index: IndexDb,
 }
 
 impl StateView {
-    /// The state before block `next`, which is flushed completely.
+    /// Creates the state before block `next`, which is flushed completely.
     pub fn before(next: u64, index: IndexDb) -> Self {
         let (id, ids) = (LayerId(0), Arc::new(AtomicU64::new(1)));
         Self { next, id, ids, canonical_next: next, layers: Arc::new([]), index }
     }
 
-    /// The state before block `next`, which is in `index` completely. It has another id than every state that
-    /// extends the same state as this one.
+    /// Creates the state before block `next`, which is completely in `index`. Its id differs from those of
+    /// all states that extend the same state as this one.
     #[must_use]
     pub fn rebased(&self, next: u64, index: IndexDb) -> Self {
         let id = LayerId(self.ids.fetch_add(1, Ordering::Relaxed));
@@ -41,13 +41,13 @@ impl StateView {
         Self { next, id, ids, canonical_next: next, layers: Arc::new([]), index }
     }
 
-    /// The layer of the next block: its changes, and the hashes of its transactions in block order.
+    /// Creates the layer of the next block from its changes and the hashes of its transactions in block order.
     pub fn next_layer(&self, changes: StateChanges, tx_hashes: Vec<B256>) -> Layer {
         let id = LayerId(self.ids.fetch_add(1, Ordering::Relaxed));
         Layer::new([id, self.id], self.next, changes, tx_hashes)
     }
 
-    /// The state after the next block; layers up to `flushed` are dropped.
+    /// Returns the state after the next block, without the layers up to block `flushed`.
     ///
     /// # Panics
     /// If the layer does not extend this state; see [`Self::next_layer`].
@@ -60,8 +60,8 @@ impl StateView {
         Self { next, id, ids, canonical_next: next, layers, index: self.index.clone() }
     }
 
-    /// The state after a pending block, which may differ from the next canonical block. Only the pending block's
-    /// layer has its changes; neither the index nor the chain ever has them.
+    /// Returns the state after a pending block, which may differ from the next canonical block. Only the pending
+    /// block's layer has its changes; neither the index nor the chain ever has them.
     ///
     /// # Panics
     /// If the layer does not extend this state.
@@ -70,8 +70,8 @@ impl StateView {
         Self { canonical_next: self.next, ..self.with_layer(layer, 0) }
     }
 
-    /// The state before block `next`, if its layers are in memory or it is the state without layers. The caller
-    /// knows that the index has no block from `next` on.
+    /// Returns the state before block `next`, if its layers are in memory or it is the state without layers. The
+    /// caller must know that the index has no block from `next` on.
     #[must_use]
     pub fn as_of(&self, next: u64) -> Option<Self> {
         let id = self.id_before(next)?;
@@ -80,12 +80,12 @@ impl StateView {
         Some(Self { next, id, ids, canonical_next: next, layers, index })
     }
 
-    /// Whether this is `other`, or a state after it with all layers since then in memory.
+    /// Returns whether this is `other`, or a state after it with all layers since then in memory.
     pub fn descends_from(&self, other: &Self) -> bool {
         self.id_before(other.next) == Some(other.id)
     }
 
-    /// The id of the state before block `next`, if a layer names it.
+    /// Returns the id of the state before block `next`, if it is the id of this state or the parent id of a layer.
     pub(crate) fn id_before(&self, next: u64) -> Option<LayerId> {
         if next == self.next {
             return Some(self.id);
@@ -94,27 +94,27 @@ impl StateView {
         layer.map(|layer| layer.parent())
     }
 
-    /// The id of this state: that of its newest layer, if it has one.
+    /// Returns the id of this state: that of its newest layer, if it has one.
     pub const fn id(&self) -> LayerId {
         self.id
     }
 
-    /// The number of the newest canonical block.
+    /// Returns the number of the newest canonical block.
     pub(super) const fn canonical(&self) -> u64 {
         self.canonical_next.saturating_sub(1)
     }
 
-    /// The block that comes next.
+    /// Returns the number of the next block.
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The layers kept in memory, oldest first.
+    /// Returns the layers in memory, oldest first.
     pub fn layers(&self) -> &[Arc<Layer>] {
         &self.layers
     }
 
-    /// The index environment below the layers.
+    /// Returns the index environment below the layers.
     pub const fn index(&self) -> &IndexDb {
         &self.index
     }
@@ -129,32 +129,32 @@ impl StateView {
         self.reader_before(number.saturating_add(1).min(self.next))
     }
 
-    /// The first block up to `last` after which an account satisfies `wanted`, provided that it does so from
-    /// then on. If it does so more than once, as a contract that was created again, the result is any of
-    /// these blocks. It takes some twenty reads.
+    /// Returns the first block up to `last` after which an account satisfies `wanted`, provided that it does so from
+    /// then on. If it begins to do so more than once, as a contract that was created again, the result is any of
+    /// these blocks. The search takes log2 of `last` reads: twenty in a million blocks.
     pub fn first_block(
         &self,
         last: u64,
         address: Address,
         wanted: impl Fn(&Option<Account>) -> bool,
     ) -> Result<Option<u64>, ReadError> {
-        let is = |number| Ok(wanted(&self.reader_at(number)?.account(address)?));
-        if !is(last)? {
+        let satisfies = |number| Ok(wanted(&self.reader_at(number)?.account(address)?));
+        if !satisfies(last)? {
             return Ok(None);
         }
         let (mut low, mut high) = (0, last);
         while low < high {
             let middle = low + (high - low) / 2;
-            if is(middle)? { high = middle } else { low = middle + 1 }
+            if satisfies(middle)? { high = middle } else { low = middle + 1 }
         }
         Ok(Some(low))
     }
 
     fn reader_before(&self, next: u64) -> Result<StateReader, ReadError> {
         let index = self.index.reader()?;
-        // The pending block's parent is below it, whatever block has its number in the index meanwhile.
+        // The index may by now have another block with the number of the pending one, which extends its parent.
         let index_next = next.min(self.canonical_next);
-        // If flush is ahead of the block, the latest tables are too new, and history is read.
+        // If flush is ahead of the state, the latest tables are too new, and history is read instead.
         let historic = index.flushed()?.is_some_and(|flushed| flushed >= index_next);
         let newest = self.layers.partition_point(|layer| layer.number() < next);
         let layers = Arc::clone(&self.layers);
@@ -167,7 +167,7 @@ impl StateView {
 #[derive(Debug)]
 pub struct StateReader {
     next: u64,
-    /// The id of the state; `None` if it is older than the view.
+    /// The id of the state; `None` if it is older than the state of the view.
     id: Option<LayerId>,
     /// The index is read as of the state before this block.
     index_next: u64,
@@ -183,28 +183,28 @@ impl StateReader {
         self.layers[..self.newest].iter().rev()
     }
 
-    /// Whether the index is ahead of this state.
+    /// Returns whether the index is ahead of this state.
     pub(super) const fn is_historic(&self) -> bool {
         self.historic
     }
 
-    /// The block that comes next after this state.
+    /// Returns the number of the next block after this state.
     pub(super) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The id of the state; `None` if it is older than the view.
+    /// Returns the id of the state; `None` if it is older than the state of the view.
     pub(super) const fn id(&self) -> Option<LayerId> {
         self.id
     }
 
-    /// The block after which the index is read.
+    /// Returns the block after which the index is read.
     const fn last(&self) -> u64 {
         // History contains nothing from before block 0.
         self.index_next.saturating_sub(1)
     }
 
-    /// The snapshot of the index environment.
+    /// Returns the snapshot of the index environment.
     pub(super) const fn index(&self) -> &IndexReader {
         &self.index
     }
@@ -250,17 +250,17 @@ impl StateRead for StateReader {
             return Ok(known);
         }
         if self.historic && self.index.account(address)?.is_some_and(|now| !is_bare(&now)) {
-            // It received its code or nonce later. If a contract was created there, it had no storage
-            // (EIP-7610), and neither has an account that signs transactions.
+            // The account received its code or nonce after this state. A contract cannot be created at an address
+            // with storage (EIP-7610), and an account that signs transactions had none before its first one.
             return Ok(false);
         }
-        // The storage of an account without code and nonce cannot be written, so the latest tables have had
-        // it unchanged since the account was created.
+        // The storage of an account without code and nonce cannot be written, so it has not changed since this
+        // state, and the latest tables have it.
         self.index.has_storage(address)
     }
 }
 
-/// Whether the account has neither code nor nonce, so that a contract may be created there.
+/// Returns whether the account has neither code nor nonce, so that a contract may be created at its address.
 fn is_bare(account: &Account) -> bool {
     account.nonce == 0 && account.code_hash == KECCAK256_EMPTY
 }
@@ -271,8 +271,8 @@ mod tests {
     use storage::{AccountChange, FlushBlock, IndexOptions};
 
     #[test]
-    fn a_pending_state_does_not_see_the_block_that_has_its_number_in_the_index() {
-        let [both, other] = [1, 2].map(Address::with_last_byte);
+    fn pending_state_ignores_the_indexed_block_with_its_number() {
+        let [changed, other] = [1, 2].map(Address::with_last_byte);
         let balance = |address, balance: u64| AccountChange {
             address,
             account: Some(Account { balance: U256::from(balance), ..Account::default() }),
@@ -292,24 +292,24 @@ mod tests {
             };
             index.flush(&[block]).unwrap();
         };
-        flush(0, vec![balance(both, 10), balance(other, 20)]);
-        let changes = StateChanges { accounts: vec![balance(both, 11)], codes: Vec::new() };
+        flush(0, vec![balance(changed, 10), balance(other, 20)]);
+        let changes = StateChanges { accounts: vec![balance(changed, 11)], codes: Vec::new() };
         let view = StateView::before(1, index.clone());
         let pending = view.with_pending(Arc::new(view.next_layer(changes, Vec::new())));
         let seen = |address| {
             let account = pending.reader().unwrap().account(address).unwrap();
             account.unwrap().balance.to::<u64>()
         };
-        assert_eq!([both, other].map(seen), [11, 20]);
-        // The canonical blocks 1 and 2 are other ones.
-        flush(1, vec![balance(both, 12), balance(other, 22)]);
-        assert_eq!([both, other].map(seen), [11, 20]);
-        flush(2, vec![balance(both, 13), balance(other, 23)]);
-        assert_eq!([both, other].map(seen), [11, 20]);
+        assert_eq!([changed, other].map(seen), [11, 20]);
+        // The canonical block 1 differs from the pending one.
+        flush(1, vec![balance(changed, 12), balance(other, 22)]);
+        assert_eq!([changed, other].map(seen), [11, 20]);
+        flush(2, vec![balance(changed, 13), balance(other, 23)]);
+        assert_eq!([changed, other].map(seen), [11, 20]);
     }
 
     #[test]
-    fn an_account_had_no_storage_before_a_contract_was_made_over_it() {
+    fn account_had_no_storage_before_a_contract_was_created_at_its_address() {
         let [paid, old] = [1, 2].map(Address::with_last_byte);
         let change = |address, code_hash, slots: &[(u64, u64)]| AccountChange {
             address,
@@ -322,7 +322,7 @@ mod tests {
         };
         let code = B256::repeat_byte(7);
         let blocks = [
-            // Created before such storage became impossible.
+            // Storage without code and nonce, as contracts could leave it before EIP-161.
             vec![change(old, KECCAK256_EMPTY, &[(1, 1)])],
             vec![change(paid, KECCAK256_EMPTY, &[])],
             vec![change(paid, code, &[(5, 9)])],
@@ -351,7 +351,7 @@ mod tests {
 
     /// Two blocks on one parent have different layers, and each is extended by its own children only.
     #[test]
-    fn layers_extend_the_state_that_they_were_made_for() {
+    fn layers_extend_only_the_state_that_they_were_created_for() {
         let folder = tempfile::tempdir().unwrap();
         let index = IndexDb::open(folder.path(), IndexOptions { map_bytes: 1 << 24 }).unwrap();
         let view = StateView::before(5, index);

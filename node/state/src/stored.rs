@@ -1,4 +1,4 @@
-//! Stored blocks, decoded together with their senders and receipts.
+//! Reads stored blocks with their senders and receipts, and decodes them.
 
 use crate::View;
 use alloy_consensus::{Header, Transaction as _, Typed2718 as _};
@@ -37,22 +37,22 @@ pub struct StoredBlock {
     pub block: Block,
     /// The sender of each transaction, in the order of the block.
     pub senders: Vec<Address>,
-    /// The unit of its Cosmos transactions.
+    /// The unit of the amounts in its Cosmos transactions.
     unit: TokenUnit,
 }
 
-/// For data that every block has: its absence is an error, and not a result.
+/// Returns the error for a block without data that every block has.
 fn missing(what: &str, number: u64) -> StoredError {
     StoredError::Damaged(format!("block {number} has no {what}"))
 }
 
-/// Hash and header of a block at or below the view's head.
+/// Returns the hash and the header of a block at or below the view's head.
 pub fn header(blocks: &ChainReader, number: u64) -> Result<(B256, Header), StoredError> {
     let (hash, rlp) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
     Ok((hash, decode_header(&rlp)?))
 }
 
-/// Hash and header of a block of a view, whose head may be the pending block.
+/// Returns the hash and the header of a block of a view, whose head may be the pending block.
 pub fn header_of(view: &View, number: u64) -> Result<(B256, Header), StoredError> {
     if number == view.number() {
         return Ok((view.head.hash, Header::clone(&view.head.header)));
@@ -65,55 +65,55 @@ pub fn decode_header(mut rlp: &[u8]) -> Result<Header, StoredError> {
     Header::decode(&mut rlp).map_err(StoredError::damaged)
 }
 
-/// The receipts of a block.
+/// Returns the receipts of a block.
 pub fn receipts(blocks: &ChainReader, number: u64) -> Result<Vec<StoredReceipt>, StoredError> {
     blocks.receipts(number)?.ok_or_else(|| missing("receipts", number))
 }
 
-/// The outcomes of the transactions of a block.
+/// Returns the outcomes of the transactions of a block.
 pub fn outcomes(blocks: &ChainReader, number: u64) -> Result<Vec<ReceiptOutcome>, StoredError> {
     blocks.outcomes(number)?.ok_or_else(|| missing("receipts", number))
 }
 
-/// A block at or below the view's head.
+/// Returns a block at or below the view's head.
 pub fn block(blocks: &ChainReader, number: u64) -> Result<Block, StoredError> {
     let (hash, header) = blocks.header(number)?.ok_or_else(|| missing("header", number))?;
     let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
     Block::from_parts(hash, &header, &body).map_err(StoredError::damaged)
 }
 
-/// Hashes of transactions, computed together.
+/// Returns the hashes of transactions, which are computed together.
 pub fn tx_hashes(raw: &[&[u8]]) -> Vec<B256> {
     let mut hashes = vec![[0; 32]; raw.len()];
     verify::keccak256_batch(raw, &mut hashes);
     hashes.into_iter().map(B256::from).collect()
 }
 
-/// The bytes of the transaction at `index` of a block at or below the view's head, if there is one. Decodes
-/// no transaction.
+/// Returns the bytes of the transaction at `index` of a block at or below the view's head, if there is one. Decodes no
+/// transaction.
 pub fn raw_tx(
     blocks: &ChainReader,
     number: u64,
     index: usize,
 ) -> Result<Option<Bytes>, StoredError> {
-    // Only the part of the body up to the transaction is verified and only the transaction is copied.
-    let mut place = None;
+    // Only the part of the body up to the transaction is verified, and only the transaction is copied.
+    let mut range = None;
     let raw = blocks.body_part(number, |body| {
-        let found = place.insert(Block::transaction_place(body, index));
+        let found = range.insert(Block::transaction_place(body, index));
         found.as_ref().ok().cloned().flatten()
     })?;
-    place.ok_or_else(|| missing("body", number))?.map_err(StoredError::damaged)?;
+    range.ok_or_else(|| missing("body", number))?.map_err(StoredError::damaged)?;
     Ok(raw)
 }
 
-/// The ommers of a block at or below the view's head.
+/// Returns the ommers of a block at or below the view's head.
 pub fn ommers(blocks: &ChainReader, number: u64) -> Result<Vec<Header>, StoredError> {
     let body = blocks.body(number)?.ok_or_else(|| missing("body", number))?;
     Block::ommers_of(&body).map_err(StoredError::damaged)
 }
 
 impl StoredBlock {
-    /// A block with the senders of its transactions.
+    /// Combines a block with the senders of its transactions.
     pub fn new(spec: &ChainSpec, block: Block, senders: Vec<Address>) -> Self {
         Self { unit: spec.token_unit(block.header.number), block, senders }
     }
@@ -128,24 +128,24 @@ impl StoredBlock {
         Ok(Self::new(spec, block, senders))
     }
 
-    /// The transaction at `index`, if there is one.
+    /// Returns the transaction at `index`, if there is one.
     pub fn tx(&self, index: usize) -> Result<Option<MinedTx<'_>>, StoredError> {
         let Some(raw) = self.block.transactions.get(index) else { return Ok(None) };
         self.mined(index, verify::keccak256(raw).into()).map(Some)
     }
 
-    /// All transactions.
+    /// Returns all transactions.
     pub fn txs(&self) -> impl Iterator<Item = Result<MinedTx<'_>, StoredError>> {
         self.tx_hashes().into_iter().enumerate().map(|(index, hash)| self.mined(index, hash))
     }
 
-    /// Hashes of all transactions.
+    /// Returns the hashes of all transactions.
     pub fn tx_hashes(&self) -> Vec<B256> {
         let raw: Vec<&[u8]> = self.block.transactions.iter().map(AsRef::as_ref).collect();
         tx_hashes(&raw)
     }
 
-    /// The transaction at `index`, which must exist, with this hash.
+    /// Returns the transaction at `index`, which must exist and have this hash.
     fn mined(&self, index: usize, hash: B256) -> Result<MinedTx<'_>, StoredError> {
         let (raw, sender) = (self.block.transactions[index].clone(), self.senders[index]);
         let decoded = DecodedTx::decode_hashed(raw, hash).map_err(StoredError::damaged)?;
@@ -165,7 +165,7 @@ pub struct OneTx {
 }
 
 impl OneTx {
-    /// Reads the transaction at a position from the index.
+    /// Reads the transaction at a position that [`View::tx_location`] returned.
     pub fn read(
         spec: &ChainSpec,
         blocks: &ChainReader,
@@ -174,9 +174,9 @@ impl OneTx {
     ) -> Result<Self, StoredError> {
         let (index, raw) = match raw_tx(blocks, number, index as usize)? {
             Some(raw) => (index, raw),
-            // A position after the last transaction is that of a Cosmos transaction under its additional
+            // A position after the last transaction stands for a Cosmos transaction that was found by its additional
             // hash.
-            None => Self::further(blocks, number, index)?,
+            None => Self::aliased(blocks, number, index)?,
         };
         Self::of_raw(spec, blocks, number, index, raw)
     }
@@ -209,14 +209,14 @@ impl OneTx {
         Ok(Self { block, decoded, sender, index: index as usize })
     }
 
-    fn further(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), StoredError> {
+    fn aliased(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), StoredError> {
         let mut txs = block(blocks, number)?.transactions;
         let index = cosmos::position(&txs, index as usize)
             .ok_or_else(|| missing("transaction at an indexed place", number))?;
         Ok((u32::try_from(index).map_err(StoredError::damaged)?, txs.swap_remove(index)))
     }
 
-    /// The transaction in its block, of which only header and hash are available.
+    /// Returns the transaction with its block, of which only the header and the hash are set.
     pub fn mined(&self) -> MinedTx<'_> {
         let Self { block, decoded, sender, index } = self;
         let DecodedTx { raw, tx, hash, cosmos } = decoded.clone();
@@ -244,29 +244,29 @@ pub struct MinedTx<'a> {
 }
 
 impl MinedTx<'_> {
-    /// The recipient; `None` for a creation.
+    /// Returns the recipient; `None` for a contract creation.
     pub fn to(&self) -> Option<Address> {
         self.tx.to()
     }
 
-    /// The address of the contract that it creates, if it succeeds.
+    /// Returns the address of the contract that the transaction creates if it succeeds.
     pub fn created(&self) -> Option<Address> {
         created_contract(&self.tx, self.sender)
     }
 
-    /// The transaction without its block.
+    /// Returns the transaction without its block.
     pub fn recovered(self) -> RecoveredTx {
         let Self { raw, tx, hash, sender, cosmos, .. } = self;
         RecoveredTx { raw, tx, hash, sender, high_s: false, authorities: OnceLock::new(), cosmos }
     }
 
-    /// Its EIP-2718 type.
+    /// Returns the EIP-2718 type of the transaction.
     pub fn ty(&self) -> u8 {
         if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
     }
 }
 
-/// The position of a mined transaction, and its block.
+/// Returns the block of a mined transaction, and the index of the transaction in it.
 pub fn locate(
     spec: &ChainSpec,
     view: &View,

@@ -1,9 +1,9 @@
-//! The trie after any block, derived from the trie of the index.
+//! Derives the trie after any block from the trie of the index.
 //!
-//! Trie records are stored for one block only, that of the last checkpoint. Changes of later blocks are read
-//! from the chain, and earlier values from history. Applying one or the other is one trie update, whose root
-//! must be that of the requested block. Any block can thus be proven, at a cost that grows with the changes
-//! in between, up to a limit.
+//! Trie records are stored for one block only, that of the last checkpoint. For a later block, the changes since then
+//! are read from the chain; for an earlier one, the values before them from history. They are applied in one trie
+//! update, whose root must be that of the requested block. So any block can be proven, at a cost that grows with the
+//! changes between the two blocks, up to a limit.
 
 use super::{StateReader, View};
 use alloy_primitives::{Address, B256, U256, map::HashMap};
@@ -17,7 +17,7 @@ use storage::{
     update_state_root,
 };
 
-/// Maximum number of accounts and slots in such an update: about a second of work.
+/// Maximum number of changed accounts and slots between the two blocks, which take about a second.
 pub const MAX_UNDONE_RECORDS: usize = 200_000;
 
 /// Why the trie of a block is not available.
@@ -30,13 +30,13 @@ pub enum TrieViewError {
     /// A trie node is missing or damaged.
     #[error(transparent)]
     Trie(#[from] TrieError<ReadError>),
-    /// Too much has changed in between.
+    /// Too many accounts and slots changed between the block and the last checkpoint.
     #[error(
         "more than {MAX_UNDONE_RECORDS} accounts and slots changed between block {0} and the block that \
          trie records are kept of"
     )]
     TooOld(u64),
-    /// The trie is of a newer block already.
+    /// The trie of the index is already that of a newer block.
     #[error("the pending block {0} is older than the trie: try again")]
     Outdated(u64),
     /// The chain or history does not result in the block's state root.
@@ -74,18 +74,18 @@ impl NodeRead for TrieReader {
 }
 
 impl View {
-    /// The trie after block `number`, at or below the head.
+    /// Returns the trie after block `number`, at or below the head.
     ///
     /// # Errors
-    /// If too much has changed between the block and the last checkpoint of the trie, or something cannot be
-    /// read.
+    /// If more than [`MAX_UNDONE_RECORDS`] changed between the block and the last checkpoint of the trie, or data
+    /// cannot be read.
     pub fn trie_at(&self, number: u64) -> Result<TrieReader, TrieViewError> {
         let state = self.state.reader_at(number)?;
         let (at, root) = state.index().trie_block()?.ok_or(TrieViewError::Block(number))?;
         let is_pending = number > self.state.canonical();
         if is_pending && at > self.state.canonical() {
-            // Its changes can be applied, but the changes of the canonical block with the same number cannot
-            // be reverted in the same update.
+            // The changes of the pending block can be applied, but the changes of the canonical block with the same
+            // number cannot be reverted in the same update.
             return Err(TrieViewError::Outdated(number));
         }
         if at == number {
@@ -114,7 +114,7 @@ impl View {
         Ok(header.state_root)
     }
 
-    /// The changes of the blocks after `at` up to `number`, with the values after them.
+    /// Returns the changes of the blocks after `at` up to `number`, with the values after them.
     fn redo(&self, at: u64, number: u64) -> Result<StateChanges, TrieViewError> {
         let mut touched: BTreeMap<Address, Changed> = BTreeMap::new();
         self.changes_between(at, number, number, |change| {
@@ -135,7 +135,7 @@ impl View {
         Ok(StateChanges { accounts: accounts.collect(), codes: Vec::new() })
     }
 
-    /// Applies the changes of the blocks after `first` up to `last`; `wanted` is named in errors.
+    /// Calls `each` with the changes of the blocks after `first` up to `last`. Errors name block `wanted`.
     fn changes_between(
         &self,
         first: u64,
@@ -163,7 +163,7 @@ impl View {
         Ok(())
     }
 
-    /// The changes of the blocks after `number` up to `at`, with the values before them.
+    /// Returns the changes of the blocks after `number` up to `at`, with the values before them.
     fn undo(
         &self,
         state: &StateReader,
@@ -189,7 +189,7 @@ impl View {
 #[derive(Default)]
 struct Changed {
     account: Option<Account>,
-    /// The storage was cleared at least once, before these slots were set.
+    /// Whether the storage was cleared at least once, before these slots were set.
     wiped: bool,
     slots: BTreeMap<U256, U256>,
 }
@@ -197,7 +197,7 @@ struct Changed {
 /// The changes of later blocks to an account.
 #[derive(Default)]
 struct Touched {
-    /// The storage was cleared at least once.
+    /// Whether the storage was cleared at least once.
     wiped: bool,
     slots: BTreeSet<U256>,
 }
@@ -205,7 +205,7 @@ struct Touched {
 impl Touched {
     fn before(self, state: &StateReader, address: Address) -> Result<AccountChange, TrieViewError> {
         let account = state.account(address)?;
-        // Cleared slots are not in the changes of a block, but in the history of the account's slots.
+        // The changes of a block do not list the slots that it cleared, but the history of the account does.
         let slots = match self.wiped {
             true => state.index().slots_with_history(address)?,
             false => self.slots.into_iter().collect(),

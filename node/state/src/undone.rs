@@ -1,4 +1,4 @@
-//! Blocks that were removed from the chain, for clients that were notified of them.
+//! Keeps blocks that were removed from the chain, to notify clients that have received them.
 
 use alloy_primitives::B256;
 use std::{
@@ -7,8 +7,8 @@ use std::{
 };
 use storage::StoredReceipt;
 
-/// Maximum number of logs of undone blocks that are kept for clients that poll. Some 300 bytes each, 30 MB in
-/// all. A client that polls later receives the new blocks without the removed logs.
+/// Maximum number of logs of undone blocks that are kept for clients that poll. A log takes about 300 bytes, and all
+/// take 30 MB. A client that polls later receives the new blocks without the removed logs.
 const MAX_KEPT_LOGS: usize = 100_000;
 /// Maximum number of undone branches that are kept.
 const MAX_KEPT_BRANCHES: usize = 1024;
@@ -28,7 +28,7 @@ pub struct UndoneBlock {
     pub receipts: Vec<StoredReceipt>,
 }
 
-/// Blocks that were removed together.
+/// Consecutive blocks that were removed together.
 #[derive(Clone, Debug)]
 pub struct UndoneBranch {
     /// The block that became the head.
@@ -73,7 +73,7 @@ impl UndoneBranches {
         kept.first + kept.branches.len() as u64
     }
 
-    /// The branches with these numbers that are still kept.
+    /// Returns the branches from number `from` to before `to` that are still kept.
     pub(crate) fn between(&self, from: u64, to: u64) -> Vec<Arc<UndoneBranch>> {
         let kept = self.lock();
         let numbered = (kept.first..).zip(&kept.branches);

@@ -1,4 +1,4 @@
-//! What a validator has seen of the agreement on blocks.
+//! Records what a validator observed of the consensus: views, votes, and times to finality.
 
 use alloy_primitives::B256;
 use std::{
@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Age of the last vote of a validator from which it counts as absent.
+/// Maximum age of the last vote of a validator that counts as present.
 const MAX_VOTE_AGE: Duration = Duration::from_secs(10);
-/// Number of newest blocks whose times to finality are kept.
+/// Maximum number of the newest blocks whose times to finality are kept.
 const KEPT_TIMES: usize = 1024;
 
-/// What the consensus engine reports. It writes, and servers read.
+/// The reports of the consensus engine, which servers read.
 #[derive(Debug)]
 pub struct Voting {
     /// The public keys of all validators, in ascending order.
@@ -25,9 +25,9 @@ struct Figures {
     view: u64,
     skipped_views: u64,
     contradictions: u64,
-    /// When each validator last sent a vote.
+    /// The time of the last vote of each validator.
     votes: Vec<Option<Instant>>,
-    /// The newest times from a proposal to its finality.
+    /// The times from a proposal to its finality, for the newest blocks.
     times: VecDeque<Duration>,
 }
 
@@ -36,26 +36,26 @@ struct Figures {
 pub struct VotingReading {
     /// The newest view that has ended.
     pub view: u64,
-    /// Each validator, and whether it has voted recently.
+    /// The public key of each validator, and whether it has voted recently.
     pub validators: Vec<(B256, bool)>,
-    /// Views without a block since the start, because their leader did not propose one in time.
+    /// Number of views since the start that ended without a block, because it was not proposed or voted for in time.
     pub skipped_views: u64,
-    /// Pairs of votes of one validator that contradict each other, since the start.
+    /// Number of pairs of contradicting votes of one validator, since the start.
     pub contradictions: u64,
-    /// The median and the 95th percentile of the time from a proposal, as this node saw it, until the block was final here, over the newest
-    /// blocks.
+    /// The median and the 95th percentile, over the newest blocks, of the time from the proposal to its finality, both
+    /// as observed by this node.
     pub finality: Option<[Duration; 2]>,
 }
 
 impl VotingReading {
-    /// The number of validators that have voted recently.
+    /// Returns the number of validators that have voted recently.
     pub fn present(&self) -> usize {
         self.validators.iter().filter(|(_, votes)| *votes).count()
     }
 }
 
 impl Voting {
-    /// Of a chain with these validators.
+    /// Creates the figures of a chain with these validators.
     pub fn new(mut validators: Vec<B256>) -> Self {
         validators.sort_unstable();
         let votes = vec![None; validators.len()];
@@ -65,7 +65,7 @@ impl Voting {
         Self { validators, figures: Mutex::new(figures) }
     }
 
-    /// The validator at this position in the order of the keys has voted.
+    /// Records a vote of the validator at this position in the order of the keys.
     pub fn voted(&self, position: usize) {
         self.change(|figures| {
             if let Some(vote) = figures.votes.get_mut(position) {
@@ -74,7 +74,7 @@ impl Voting {
         });
     }
 
-    /// A view has ended, with a block or without one.
+    /// Records that a view has ended, without a block if `is_skipped`.
     pub fn view_ended(&self, view: u64, is_skipped: bool) {
         self.change(|figures| {
             figures.view = figures.view.max(view);
@@ -82,12 +82,12 @@ impl Voting {
         });
     }
 
-    /// A validator has sent two votes that contradict each other.
+    /// Records that a validator sent two votes that contradict each other.
     pub fn contradicted(&self) {
         self.change(|figures| figures.contradictions += 1);
     }
 
-    /// A block is final, this long after it was proposed.
+    /// Records that a block became final this long after its proposal.
     pub fn finalized(&self, after: Duration) {
         self.change(|figures| {
             if figures.times.len() == KEPT_TIMES {
@@ -97,7 +97,7 @@ impl Voting {
         });
     }
 
-    /// The current figures.
+    /// Returns the current figures.
     pub fn read(&self) -> VotingReading {
         let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent =
@@ -106,7 +106,7 @@ impl Voting {
         let mut times: Vec<_> = figures.times.iter().copied().collect();
         times.sort_unstable();
         let at = |percent: usize| times.get(times.len() * percent / 100).copied();
-        let finality = at(50).zip(at(95)).map(|(median, late)| [median, late]);
+        let finality = at(50).zip(at(95)).map(|(median, p95)| [median, p95]);
         VotingReading {
             view: figures.view,
             validators: self.validators.iter().copied().zip(votes).collect(),
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_those_of_the_newest_blocks() {
+    fn finality_is_measured_over_the_newest_blocks() {
         let voting = Voting::new([3, 1, 2].map(B256::repeat_byte).to_vec());
         assert_eq!(voting.read().finality, None);
         for ms in 0..KEPT_TIMES as u64 + 100 {
@@ -138,8 +138,8 @@ mod tests {
         voting.view_ended(6, true);
         voting.contradicted();
         let reading = voting.read();
-        let [median, late] = reading.finality.unwrap();
-        assert_eq!((median.as_millis(), late.as_millis()), (100 + 512, 100 + 972));
+        let [median, p95] = reading.finality.unwrap();
+        assert_eq!((median.as_millis(), p95.as_millis()), (100 + 512, 100 + 972));
         assert_eq!((reading.view, reading.skipped_views, reading.contradictions), (7, 1, 1));
         assert_eq!(reading.validators[0], (B256::repeat_byte(1), true));
         assert_eq!(reading.present(), 1);

@@ -1,9 +1,9 @@
-//! Named keys, stored in a file.
+//! Stores named keys in a file.
 //!
 //! A keyring is one file, which is replaced atomically at each change. The `file` backend encrypts it with a
 //! passphrase ([`sealed`]). `os` encrypts it with a random secret that the operating system's secret service
 //! stores ([`os_secret`]). `test` writes it in plain text, for keys without value. `memory` stores nothing. An
-//! encrypted file reveals nothing without the passphrase: names, addresses and keys are all encrypted.
+//! encrypted file reveals only its size without the passphrase: names, addresses and keys are all encrypted.
 //!
 //! Processes that change a keyring wait for a lock file. Readers need no lock.
 
@@ -24,7 +24,7 @@ mod os_secret {
         Err(KeyringError::NoOs)
     }
 
-    pub(super) fn make(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
+    pub(super) fn read_or_create(path: &Path) -> Result<zeroize::Zeroizing<String>, KeyringError> {
         read(path)
     }
 }
@@ -53,8 +53,7 @@ use zeroize::Zeroizing;
 pub const MIN_PASSPHRASE_CHARS: usize = 8;
 /// Maximum number of keys in a keyring. Users have tens of keys, and the file is read as a whole.
 pub const MAX_RECORDS: usize = 10_000;
-/// Maximum size of a keyring file in bytes: the maximum number of records of some hundreds of bytes each, in
-/// base64.
+/// Maximum size of a keyring file in bytes: [`MAX_RECORDS`] records of at most about 1,000 bytes each, in base64.
 const MAX_FILE_BYTES: usize = 16 << 20;
 /// The backends of this build, for error messages.
 const OFFERED: &str =
@@ -62,7 +61,7 @@ const OFFERED: &str =
 /// Version of the file format.
 const VERSION: u32 = 1;
 
-/// Where keys are stored.
+/// The storage of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// A file that is encrypted with a passphrase.
@@ -141,7 +140,7 @@ pub enum KeyringError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Decryption failed. The two causes cannot be distinguished.
@@ -171,7 +170,7 @@ pub enum KeyringError {
     /// The record has no private key.
     #[error("{0:?} holds a public key only")]
     Offline(String),
-    /// The private and the public key of a record do not match.
+    /// A key of a record is invalid, or the private and the public key do not match.
     #[error("record {0:?} is inconsistent: {1}")]
     Record(String, KeyError),
     /// The operating system does not store secrets for this program.
@@ -187,9 +186,9 @@ pub enum KeyringError {
 pub enum PassphraseNeed {
     /// No passphrase is needed.
     None,
-    /// The passphrase of an existing keyring.
+    /// The passphrase of an existing keyring is needed.
     Existing,
-    /// A new passphrase, if something is stored: the keyring does not exist yet.
+    /// The keyring does not exist yet. A new passphrase is needed to store a key.
     New,
 }
 
@@ -205,9 +204,9 @@ pub fn passphrase_need(backend: Backend, folder: &Path) -> PassphraseNeed {
 /// Whether an opened keyring may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading only; nothing is created on disk.
+    /// The keyring is only read, and nothing is created on disk.
     Read,
-    /// Changing; other processes that change it wait until this keyring is dropped.
+    /// The keyring may be changed. Other processes that change it wait until this one is dropped.
     Write,
 }
 
@@ -255,7 +254,7 @@ impl Keyring {
         };
         let secret = match backend {
             Backend::Os if path.exists() => Some(os_secret::read(&path)?),
-            Backend::Os if access == Access::Write => Some(os_secret::make(&path)?),
+            Backend::Os if access == Access::Write => Some(os_secret::read_or_create(&path)?),
             _ => None,
         };
         let passphrase = secret.as_ref().map(|secret| secret.as_str()).or(passphrase);
@@ -396,7 +395,7 @@ fn file_path(backend: Backend, folder: &Path) -> Option<PathBuf> {
 fn take_lock(path: &Path) -> Result<File, KeyringError> {
     let folder = path.parent().expect("a keyring file is in a folder");
     let path = folder.join("keyring.lock");
-    // The folder of the keyring may not exist yet. It is in the home folder.
+    // The folder of the keyring may not exist yet, so its parent folder is checked too.
     for folder in [folder, folder_of(folder)] {
         refuse_root(folder)?;
     }

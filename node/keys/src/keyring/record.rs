@@ -16,7 +16,7 @@ pub struct Record {
     pub name: String,
     /// Its public key.
     pub public_key: PublicKey,
-    /// Its private key; `None` if it is stored elsewhere.
+    /// Its private key; `None` if the keyring has only the public key.
     pub private_key: Option<PrivateKey>,
 }
 
@@ -36,7 +36,7 @@ impl Record {
         self.public_key.address()
     }
 
-    /// Returns `local` with a private key, and `offline` without.
+    /// Returns `local` for a record with a private key, and `offline` for one without.
     pub const fn kind(&self) -> &'static str {
         if self.private_key.is_some() { "local" } else { "offline" }
     }
@@ -89,9 +89,9 @@ impl TryFrom<StoredRecord> for Record {
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), KeyringError> {
-    let good = !name.trim().is_empty()
+    let is_valid = !name.trim().is_empty()
         && name.trim() == name
         && name.chars().count() <= MAX_NAME_CHARS
         && !name.chars().any(char::is_control);
-    if good { Ok(()) } else { Err(KeyringError::Name(name.to_owned())) }
+    if is_valid { Ok(()) } else { Err(KeyringError::Name(name.to_owned())) }
 }

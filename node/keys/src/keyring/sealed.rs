@@ -1,7 +1,7 @@
-//! The encryption of the `file` backend: the whole keyring with one passphrase.
+//! Encrypts a whole keyring with one passphrase, for the backends `file` and `os`.
 //!
-//! scrypt derives a key from the passphrase once per command. XChaCha20-Poly1305 encrypts and authenticates the
-//! contents with a new random nonce at each change.
+//! scrypt derives a key from the passphrase when the keyring is opened. XChaCha20-Poly1305 encrypts and
+//! authenticates the contents with a new random nonce at each change.
 
 use super::KeyringError;
 use alloy_primitives::hex;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// scrypt parameters of new files: log2 N, r, p; 128 MiB and about 0.4 s, as OWASP recommends.
+/// scrypt parameters of new files, log2 N, r and p, as OWASP recommends: 128 MiB and about 0.4 s.
 const LOG_N: u8 = 17;
 const R: u32 = 8;
 const P: u32 = 1;
-/// Accepted values of log2 N in a file: at most 1 GiB at the same r and p.
+/// Accepted values of log2 N in a file. The maximum needs 1 GiB with the same r and p.
 const LOG_N_RANGE: std::ops::RangeInclusive<u8> = 14..=20;
 const SALT_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
@@ -64,10 +64,10 @@ impl Seal {
     }
 
     fn derive(passphrase: &str, log_n: u8, salt: [u8; SALT_BYTES]) -> Self {
-        let params = scrypt::Params::new(log_n, R, P).expect("costs in range");
+        let params = scrypt::Params::new(log_n, R, P).expect("the costs are in range");
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         scrypt::scrypt(passphrase.as_bytes(), &salt, &params, key.as_mut())
-            .expect("32 bytes are asked for");
+            .expect("32 bytes are a valid length");
         Self { key, log_n, salt }
     }
 

@@ -9,7 +9,7 @@ fn record(name: &str) -> Record {
 }
 
 #[test]
-fn sealed_keys_come_back_only_with_the_passphrase() {
+fn encrypted_keys_can_be_read_only_with_the_passphrase() {
     let folder = tempfile::tempdir().unwrap();
     let open = |access, passphrase| Keyring::open(Backend::File, folder.path(), access, passphrase);
     assert_eq!(passphrase_need(Backend::File, folder.path()), PassphraseNeed::New);
@@ -37,7 +37,7 @@ fn sealed_keys_come_back_only_with_the_passphrase() {
 }
 
 #[test]
-fn changes_keep_names_and_keys_single() {
+fn names_and_keys_stay_unique() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Keyring::open(Backend::Test, folder.path(), Access::Write, None).unwrap();
     let (alice, bob) = (record("alice"), record("bob"));
@@ -76,7 +76,7 @@ fn offline_records_have_no_private_key() {
 }
 
 #[test]
-fn other_backends_are_refused_by_name() {
+fn other_backends_are_refused_with_their_names() {
     for name in ["kwallet", "pass"] {
         assert!(name.parse::<Backend>().unwrap_err().to_string().contains(name));
     }

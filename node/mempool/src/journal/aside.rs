@@ -1,4 +1,4 @@
-//! Keeps a journal that cannot be used, or only in part, under another name.
+//! Keeps a journal under another name if it cannot be used, or only in part.
 
 use std::{
     fs::{self, File},
@@ -9,9 +9,9 @@ use std::{
 /// Maximum number of files that are kept.
 const MAX_KEPT: u32 = 1000;
 
-/// Adds a name to a file, or copies it if the file system has no hard links. Returns the new name.
+/// Adds a hard link to a file, or copies the file if that fails. Returns the new path.
 ///
-/// The file is not renamed: the new journal replaces it, so that a crash in between loses nothing.
+/// The file keeps its name until the new journal replaces it, so that a crash in between loses nothing.
 pub(super) fn keep(path: &Path) -> io::Result<PathBuf> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let name = path.file_name().unwrap_or_default();

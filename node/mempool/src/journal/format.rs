@@ -1,9 +1,9 @@
 //! The format of the journal: a header that identifies the chain, and records.
 //!
-//! The header of version 2 has a salt, which every checksum covers. After a damaged record, the next one is
-//! searched byte by byte, in bytes that clients may have chosen. Clients do not know the salt. Without it, a
-//! client could place a record with a forged sender inside a transaction. Version 1 has neither salt nor chain:
-//! its records are found only by the length of the previous one.
+//! The header of version 2 has a salt, which every checksum covers. After a damaged record, the reader searches
+//! for the next one byte by byte, in bytes that clients may have chosen. Clients do not know the salt. Without it,
+//! a client could hide a record with a forged sender inside a transaction. The header of version 1 has neither the
+//! salt nor the hash of block 0: its records are found only by the length of the previous one.
 
 use super::Entry;
 use alloy_primitives::{Address, B256, Bytes};
@@ -16,12 +16,12 @@ const HEADER_V1_BYTES: usize = MAGIC.len() + 1;
 const SALT_BYTES: usize = 8;
 /// Length of the header: magic, version, hash of block 0, salt.
 pub(super) const HEADER_BYTES: usize = HEADER_V1_BYTES + B256::len_bytes() + SALT_BYTES;
-/// Length of a record before its transaction.
+/// Length of a record without its transaction: length of the transaction, checksum, sender.
 pub(super) const RECORD_HEAD_BYTES: usize = 4 + 4 + Address::len_bytes();
-/// Maximum size of a transaction in a record that is searched after a damaged one. The limit of the pool is 128
-/// KiB, plus the blobs of one transaction.
+/// Maximum size of a transaction in a record. A record with a greater length is damaged. The limit of the pool is
+/// 128 KiB, plus the blobs of one transaction.
 const MAX_TX_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum number of bytes that are hashed to find records after damaged ones, which takes one or two seconds.
+/// Maximum number of bytes that are hashed to find records after damaged ones, which takes 1 to 2 seconds.
 const MAX_SEARCH_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// The header of a file of the current version.
@@ -58,14 +58,14 @@ impl Header {
         put(&self.salt, out, tx.sender, &tx.raw);
     }
 
-    /// Appends a record of a transaction that was read.
+    /// Appends a record of a transaction that was read from a journal.
     pub(super) fn put_entry(&self, out: &mut Vec<u8>, entry: &Entry) {
         put(&self.salt, out, entry.sender, &entry.raw);
     }
 }
 
 fn put(salt: &[u8], out: &mut Vec<u8>, sender: Address, raw: &[u8]) {
-    let length = u32::try_from(raw.len()).expect("a pooled transaction is below 4 GiB");
+    let length = u32::try_from(raw.len()).expect("a pooled transaction is smaller than 4 GiB");
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(&checksum(salt, &[sender.as_slice(), raw].concat()).to_be_bytes());
     out.extend_from_slice(sender.as_slice());
@@ -114,9 +114,9 @@ pub(super) fn header_bytes(start: &[u8]) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub entries: Vec<Entry>,
-    /// Bytes up to the end of the last valid record.
+    /// Number of bytes up to the end of the last valid record, without the header.
     pub valid: usize,
-    /// Number of positions with one or more damaged records.
+    /// Number of damaged parts; adjacent damaged records count once.
     pub damaged: usize,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn read_v2(header: &Header, bytes: &[u8]) -> Records {
     })
 }
 
-/// Reads records. If there is no record at a position, `next` returns the position at which to continue.
+/// Reads records. If a position has no valid record, `next` returns the position at which to continue, if any.
 fn read(salt: &[u8], bytes: &[u8], mut next: impl FnMut(usize) -> Option<usize>) -> Records {
     let mut records = Records::default();
     let mut at = 0;

@@ -4,13 +4,13 @@ use super::format::{self, HEADER_BYTES, Header, Version};
 use super::{Entry, Found};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 
-/// The first byte of each generated transaction is multiplied by this to get its length.
+/// Factor between the length byte of a generated transaction and the length of the transaction in bytes.
 const BYTES_PER_UNIT: usize = 3;
 
 /// Decodes bytes as a journal file.
 ///
 /// # Panics
-/// If an entry contains more than the file, or if a file that is written from the entries has other entries.
+/// If the entries are larger than the file, or if a file that is written from the entries has other entries.
 pub fn journal_file(file: &[u8]) {
     let records = match format::version(file) {
         Version::One(records) => format::read_v1(records),
@@ -26,7 +26,8 @@ pub fn journal_file(file: &[u8]) {
 /// Generates a file from the bytes, and damages one part of it. A journal must lose only the damaged records.
 ///
 /// The first two bytes are the position of the damage, the third its length, and the fourth the bits that it
-/// flips. Then, for each record, one byte is the length of its transaction, followed by its bytes.
+/// flips. After them, each transaction consists of its length in units
+/// of [`BYTES_PER_UNIT`], which has one byte, and its bytes.
 ///
 /// # Panics
 /// If another record is lost, or if one is found that was not written.
@@ -55,9 +56,9 @@ pub fn damaged_journal(data: &[u8]) {
     assert_eq!(entries_of(&file), undamaged);
 }
 
-/// Returns a header whose salt depends on each byte of the input, so that inputs can be reproduced. With a constant salt
-/// the fuzzer learns checksums from comparisons, and places a record inside a transaction, which is then found when the
-/// transaction is damaged. A client does not know the salt.
+/// Returns a header whose salt depends on each byte of the input, so that inputs can be reproduced. If the salt were
+/// constant, the fuzzer would learn checksums from comparisons, and place a record inside a transaction, where it
+/// would be found if that transaction were damaged. A client cannot do this, because it does not know the salt.
 fn header_for(data: &[u8]) -> Header {
     let hash = keccak256(data);
     Header::with_salt(*hash.first_chunk().expect("a hash is longer than a salt"))

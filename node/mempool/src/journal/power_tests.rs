@@ -1,7 +1,7 @@
 //! Tests that a power failure at any time preserves the acknowledged transactions, if the journal is synced.
 
 use super::{
-    tests::{GENESIS, entry, read, tx, written},
+    tests::{GENESIS, entry, read, tx, write_journal},
     *,
 };
 use crashdisk::Recorder;
@@ -15,21 +15,21 @@ const BETWEEN_REWRITES: u64 = 3;
 /// Number of random selections of unsynced writes that reach the disk nevertheless, after each event.
 const DRAWS: u32 = 3;
 
-/// Writes transactions and prints each one that is durable.
-fn answer(path: &Path) {
-    // The file is that of a node that synced neither its contents nor its name.
+/// Writes transactions, and prints each one as soon as it is acknowledged.
+fn write_and_acknowledge(path: &Path) {
+    // The first journal is that of a node that synced neither its contents nor its name.
     let elsewhere = path.with_extension("elsewhere");
-    written(&elsewhere, 1);
+    write_journal(&elsewhere, 1);
     fs::copy(&elsewhere, path).unwrap();
     let (mut journal, entries) = Journal::open(path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0)]);
     // The pool has the transaction from here on, so a client that sends it again gets the error "already known".
-    println!("\nanswered 0");
+    println!("\nacknowledged 0");
     journal.store_for_retry(vec![Arc::new(tx(0))]);
     for nonce in 1..TXS {
         journal.push(&tx(nonce));
         journal.write().unwrap();
-        println!("\nanswered {nonce}");
+        println!("\nacknowledged {nonce}");
         journal.store_for_retry(vec![Arc::new(tx(nonce))]);
         if nonce % BETWEEN_REWRITES == 0 {
             journal.compact(&Mempool::default(), 0, Instant::now()).unwrap();
@@ -38,14 +38,14 @@ fn answer(path: &Path) {
 }
 
 #[test]
-fn a_power_failure_leaves_what_was_answered_for() {
+fn power_failure_preserves_acknowledged_transactions() {
     if let Some(path) = std::env::var_os(CHILD) {
-        return answer(Path::new(&path));
+        return write_and_acknowledge(Path::new(&path));
     }
     let (own, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let recorder = Recorder::new(own.path(), home.path()).unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap());
-    let name = "journal::power_tests::a_power_failure_leaves_what_was_answered_for";
+    let name = "journal::power_tests::power_failure_preserves_acknowledged_transactions";
     child.args(["--exact", name, "--nocapture", "--test-threads=1"]);
     child.env(CHILD, recorder.root().join("journal"));
     let output = recorder.watch(&mut child).output().unwrap();
@@ -54,27 +54,27 @@ fn a_power_failure_leaves_what_was_answered_for() {
     assert_eq!(recording.missed(&[]).unwrap(), Vec::<String>::new());
     assert_eq!(recording.faults(true), []);
 
-    let mut answered = BTreeSet::new();
+    let mut acknowledged = BTreeSet::new();
     let mut state = 1_u64;
-    let mut dice = || {
+    let mut random_bool = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         state >> 63 == 0
     };
     recording.replay(|disk, event| {
-        let said = String::from_utf8_lossy(event.output().unwrap_or_default());
-        let numbers = said.lines().filter_map(|line| line.strip_prefix("answered "));
-        answered.extend(numbers.map(|number| number.parse::<u64>().unwrap()));
+        let output = String::from_utf8_lossy(event.output().unwrap_or_default());
+        let numbers = output.lines().filter_map(|line| line.strip_prefix("acknowledged "));
+        acknowledged.extend(numbers.map(|number| number.parse::<u64>().unwrap()));
         for draw in 0..=DRAWS {
-            let tree = disk.tree(&mut || draw > 0 && dice());
+            let tree = disk.tree(&mut || draw > 0 && random_bool());
             let Some(Some(bytes)) = tree.entries.get(Path::new("journal")) else {
-                assert!(answered.is_empty(), "there is no journal");
+                assert!(acknowledged.is_empty(), "there is no journal");
                 continue;
             };
             let kept = read(bytes).entries;
-            for nonce in &answered {
+            for nonce in &acknowledged {
                 assert!(kept.contains(&entry(*nonce)), "transaction {nonce} is lost");
             }
         }
     });
-    assert_eq!(answered.len() as u64, TXS);
+    assert_eq!(acknowledged.len() as u64, TXS);
 }

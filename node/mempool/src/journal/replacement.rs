@@ -1,8 +1,9 @@
 //! Replaces the journal by a shorter file.
 //!
 //! A process may run out of file descriptors, so the next file is opened in advance and stays open. If it was
-//! removed, it is created again. If that fails, or the disk is full, the old file stays complete and the attempt is repeated later. The next file is
-//! written under another name and then renamed, so a crash leaves either the old or the new file.
+//! removed, it is created again. If that fails, or the disk is full, the old file stays complete and the attempt is
+//! repeated later. The next file is written under another name and then renamed, so a crash leaves either the old
+//! or the new file.
 
 use std::{
     fs::{self, File},
@@ -37,8 +38,9 @@ pub(super) struct Replacement {
     next: Option<File>,
     /// The journal's folder, which is synced after a rename.
     folder: File,
-    /// After a failure: the time of the next attempt, and the delay if that attempt fails.
+    /// The time of the next attempt, after a failure.
     not_before: Option<Instant>,
+    /// The delay if the next attempt fails.
     wait: Duration,
 }
 
@@ -85,7 +87,7 @@ impl Replacement {
             let _ = fs::remove_file(&self.next_path);
             return Err(Failure::Postponed(error));
         }
-        // Data synced from here on is in the new file.
+        // From here on, the journal's name refers to the new file.
         self.sync_name().map_err(Failure::NotSynced)?;
         (self.not_before, self.wait) = (None, MIN_RETRY);
         Ok(file)
@@ -104,15 +106,15 @@ impl Replacement {
         wait
     }
 
-    /// Opens the next file, after the descriptor of the old one has been closed.
+    /// Opens the next file. The caller has closed the descriptor of the old one.
     pub(super) fn reserve(&mut self) {
         // If no descriptor is available, the next attempt opens the file.
         let _ = self.prepare();
     }
 
-    /// Closes the descriptor, as if another part of the process had taken it.
+    /// Closes the descriptor of the next file, so that another part of the process can take it.
     #[cfg(test)]
-    pub(super) fn lose_reserve(&mut self) {
+    pub(super) fn release_descriptor(&mut self) {
         self.next = None;
     }
 }

@@ -50,7 +50,7 @@ fn record_v1(nonce: u64) -> Vec<u8> {
     [&length, &crc32fast::hash(&covered).to_be_bytes(), covered.as_slice()].concat()
 }
 
-pub(super) fn written(path: &Path, count: u64) {
+pub(super) fn write_journal(path: &Path, count: u64) {
     let (mut journal, _) = Journal::open(path, false, GENESIS).unwrap();
     for nonce in 0..count {
         journal.push(&tx(nonce));
@@ -59,10 +59,10 @@ pub(super) fn written(path: &Path, count: u64) {
 }
 
 #[test]
-fn what_was_written_comes_back_without_an_orderly_end() {
+fn written_transactions_survive_a_kill_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 3);
+    write_journal(&path, 3);
     let (mut journal, entries) = Journal::open(&path, true, GENESIS).unwrap();
     assert_eq!(entries, [entry(0), entry(1), entry(2)]);
     journal.push(&tx(3));
@@ -74,7 +74,7 @@ fn what_was_written_comes_back_without_an_orderly_end() {
 }
 
 #[test]
-fn what_was_taken_back_is_not_written() {
+fn retracted_transaction_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
@@ -87,10 +87,10 @@ fn what_was_taken_back_is_not_written() {
 }
 
 #[test]
-fn any_cut_leaves_the_records_before_and_any_flipped_bit_all_others() {
+fn truncation_keeps_the_records_before_it_and_a_flipped_bit_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 3);
+    write_journal(&path, 3);
     let whole = fs::read(&path).unwrap();
     let record = (whole.len() - HEADER_BYTES) / 3;
     for at in HEADER_BYTES..whole.len() {
@@ -117,20 +117,20 @@ fn any_cut_leaves_the_records_before_and_any_flipped_bit_all_others() {
 }
 
 #[test]
-fn a_copy_of_a_damaged_journal_is_kept() {
+fn copy_of_a_damaged_journal_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 3);
+    write_journal(&path, 3);
     let whole = fs::read(&path).unwrap();
     let record = (whole.len() - HEADER_BYTES) / 3;
     // Damages a record in the middle, and one at the end.
-    for (n, left) in [(1, [entry(0), entry(2)]), (2, [entry(0), entry(1)])] {
+    for (n, undamaged) in [(1, [entry(0), entry(2)]), (2, [entry(0), entry(1)])] {
         let mut damaged = whole.clone();
         damaged[HEADER_BYTES + n * record + 10] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        // The second time, the file is not damaged.
+        // The first start replaces the file by an undamaged one, so the second makes no copy.
         for _ in 0..2 {
-            assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, left);
+            assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, undamaged);
             let copies = kept(folder.path());
             assert_eq!(copies.iter().filter(|copy| **copy == damaged).count(), 1);
             assert_eq!(copies.len(), n);
@@ -139,13 +139,13 @@ fn a_copy_of_a_damaged_journal_is_kept() {
 }
 
 #[test]
-fn a_journal_of_another_chain_or_version_is_set_aside() {
+fn journal_of_another_chain_or_version_is_kept_and_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 2);
+    write_journal(&path, 2);
     let ours = fs::read(&path).unwrap();
     let other_chain = Journal::open(&path, false, B256::repeat_byte(8)).unwrap().1;
-    assert_eq!(other_chain, [], "the transactions of one chain are not tried on another");
+    assert_eq!(other_chain, [], "transactions of another chain are not used");
     assert_eq!(kept(folder.path()), std::slice::from_ref(&ours));
     // An empty journal of another chain needs no copy.
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, []);
@@ -166,7 +166,7 @@ fn a_journal_of_another_chain_or_version_is_set_aside() {
 }
 
 #[test]
-fn a_journal_of_version_1_is_read_and_rewritten() {
+fn journal_of_version_1_is_read_and_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let first = [b"evmdtxs\x01".as_slice(), &record_v1(0), &record_v1(1), &record_v1(2)].concat();
@@ -174,7 +174,7 @@ fn a_journal_of_version_1_is_read_and_rewritten() {
     assert!(has_transactions(&path).unwrap());
     let all = [entry(0), entry(1), entry(2)];
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, all);
-    assert_eq!(read(&fs::read(&path).unwrap()).entries, all, "it names the chain from here on");
+    assert_eq!(read(&fs::read(&path).unwrap()).entries, all, "the new file has version 2");
     assert_eq!(kept(folder.path()), Vec::<Vec<u8>>::new());
     assert_eq!(Journal::open(&path, false, B256::ZERO).unwrap().1, []);
     // A damaged record is skipped by its length.
@@ -190,9 +190,9 @@ fn a_journal_of_version_1_is_read_and_rewritten() {
     assert!(!has_transactions(&path).unwrap());
 }
 
-/// A client can place the bytes of a record inside a transaction. After damage, they must not be read as one.
+/// The record of the outer transaction is damaged. The client that created it does not know the salt.
 #[test]
-fn a_record_inside_a_transaction_is_not_read() {
+fn record_inside_a_transaction_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
     let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
@@ -207,10 +207,10 @@ fn a_record_inside_a_transaction_is_not_read() {
 }
 
 #[test]
-fn a_rewrite_keeps_blocks_that_are_not_durable() {
+fn rewrite_keeps_transactions_of_blocks_that_are_not_durable() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 5);
+    write_journal(&path, 5);
     let (mut journal, _) = Journal::open(&path, false, GENESIS).unwrap();
     journal.record_block(7, Arc::new(vec![Arc::new(tx(0))]), 6);
     journal.record_block(8, Arc::new(vec![Arc::new(tx(1))]), 6);
@@ -222,7 +222,7 @@ fn a_rewrite_keeps_blocks_that_are_not_durable() {
     assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, [entry(1), entry(2)]);
     assert_eq!(journal.take_for_retry().len(), 1);
     journal.compact(&Mempool::default(), 7, Instant::now()).unwrap();
-    // The dead bytes do not exceed [`SLACK_BYTES`] since the last rewrite, for any size of the file.
+    // A rewrite is due only when the file has grown by more than [`SLACK_BYTES`] since the last one.
     journal.bytes += SLACK_BYTES;
     assert!(!journal.is_bloated(&Mempool::default(), Instant::now()));
     journal.bytes += 1;
@@ -238,15 +238,15 @@ const CHILD: &str = "EVMD_TEST_NO_DESCRIPTORS";
 /// Maximum number of open files of the child.
 const CHILD_FILES: u64 = 64;
 
-/// The limit of open files applies to a process, so the test starts itself again.
+/// The limit of open files applies to the whole process, so the test runs in a child process.
 #[test]
 fn transactions_are_journalled_without_free_descriptors() {
     if std::env::var_os(CHILD).is_some() {
-        return without_descriptors();
+        return journal_without_descriptors();
     }
-    let itself = std::env::current_exe().unwrap();
+    let executable = std::env::current_exe().unwrap();
     let name = "journal::tests::transactions_are_journalled_without_free_descriptors";
-    let output = std::process::Command::new(itself)
+    let output = std::process::Command::new(executable)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
         .output()
@@ -256,7 +256,7 @@ fn transactions_are_journalled_without_free_descriptors() {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-fn without_descriptors() {
+fn journal_without_descriptors() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
@@ -280,8 +280,8 @@ fn without_descriptors() {
         journal.compact(&Mempool::default(), 0, start).unwrap();
         assert_eq!(journal.bytes, HEADER_BYTES as u64, "rewritten");
     }
-    // If other parts of the process have taken it, transactions are still journalled.
-    journal.replacement.as_mut().unwrap().lose_reserve();
+    // If other parts of the process have taken that descriptor, transactions are still journalled.
+    journal.replacement.as_mut().unwrap().release_descriptor();
     take_all(&mut taken);
     for nonce in 0..3 {
         add(&mut journal, nonce);
@@ -296,7 +296,7 @@ fn without_descriptors() {
         let now = start + std::time::Duration::from_secs(seconds);
         journal.is_bloated(&Mempool::default(), now)
     };
-    assert!(!is_due(&journal, 3) && is_due(&journal, 4), "the third wait is 4 s");
+    assert!(!is_due(&journal, 3) && is_due(&journal, 4), "the third delay is 4 s");
     journal.bytes -= SLACK_BYTES;
     // The rewrite happens as soon as descriptors are available again.
     taken.clear();
@@ -309,30 +309,30 @@ fn without_descriptors() {
 }
 
 #[test]
-fn a_rewrite_that_fails_leaves_the_file_as_it_is() {
+fn failed_rewrite_leaves_the_file_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal");
-    written(&path, 2);
+    write_journal(&path, 2);
     let (mut journal, _) = Journal::open(&path, true, GENESIS).unwrap();
-    // A folder has the name of the next file.
-    let in_the_way = path.with_extension("new");
-    fs::remove_file(&in_the_way).unwrap();
-    fs::create_dir(&in_the_way).unwrap();
+    // A folder with the name of the next file makes the rewrite fail.
+    let next_path = path.with_extension("new");
+    fs::remove_file(&next_path).unwrap();
+    fs::create_dir(&next_path).unwrap();
     let now = Instant::now();
     journal.compact(&Mempool::default(), 0, now).unwrap();
     journal.push(&tx(2));
     journal.write().unwrap();
     assert_eq!(read(&fs::read(&path).unwrap()).entries, [entry(0), entry(1), entry(2)]);
-    fs::remove_dir(&in_the_way).unwrap();
+    fs::remove_dir(&next_path).unwrap();
     journal.compact(&Mempool::default(), 0, now).unwrap();
     assert_eq!(fs::read(&path).unwrap(), journal.header.to_bytes(), "the second attempt succeeds");
-    // Above the limit the failure is fatal.
-    fs::remove_file(&in_the_way).unwrap();
-    fs::create_dir(&in_the_way).unwrap();
+    // From this size on, the failure is fatal.
+    fs::remove_file(&next_path).unwrap();
+    fs::create_dir(&next_path).unwrap();
     journal.bytes = MAX_POSTPONED_BYTES;
     assert!(matches!(journal.compact(&Mempool::default(), 0, now), Err(JournalError { .. })));
-    // After an orderly shutdown there is no other file next to the journal.
-    fs::remove_dir(&in_the_way).unwrap();
+    // After a shutdown, the folder contains only the journal.
+    fs::remove_dir(&next_path).unwrap();
     drop(journal);
     let names: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

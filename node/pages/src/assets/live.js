@@ -1,16 +1,16 @@
-// Replaces the parts of a page that change. Without this script, the page shows the state at the time of the request.
+// Refreshes the parts of a page that change. Without this script, the page shows the state at the time of the request.
 "use strict";
 
 const PERIOD_MS = 1000;
 
-// Whether a person selects text in an element or has moved the focus into it. New contents would end both.
+// Returns whether text in an element is selected or an element in it has the focus. New contents would end both.
 function isInUse(element) {
   const selection = document.getSelection();
   const hasSelection = selection && !selection.isCollapsed && element.contains(selection.anchorNode);
   return hasSelection || element.contains(document.activeElement);
 }
 
-// Replaces the contents of an element, and keeps how far its tables are scrolled.
+// Replaces the contents of an element, and preserves the scroll positions of its tables.
 function replace(element, contents) {
   const tables = () => [...element.querySelectorAll(".scroll")];
   const positions = tables().map((table) => table.scrollLeft);
@@ -18,7 +18,7 @@ function replace(element, contents) {
   tables().forEach((table, at) => (table.scrollLeft = positions[at] ?? 0));
 }
 
-// Each element with data-live names the path that returns its contents.
+// Fetches new contents from the path in the attribute data-live of an element.
 async function refresh(element) {
   if (isInUse(element)) return;
   try {
@@ -49,7 +49,7 @@ async function copy(button) {
   setTimeout(() => (button.textContent = text), PERIOD_MS);
 }
 
-// Shows a message at the end of a section, which keeps its link: the reader can try again.
+// Shows a message at the end of a section. The link stays, so the reader can try again.
 function showMessage(section, contents) {
   let message = section.querySelector("[data-message]");
   if (!message) {
@@ -60,7 +60,7 @@ function showMessage(section, contents) {
   message.innerHTML = contents;
 }
 
-// A link with data-insert is followed inside the page.
+// Replaces the section of a link with data-insert by the contents of its target.
 async function insert(event, link) {
   event.preventDefault();
   const text = link.textContent;

@@ -1,5 +1,5 @@
-//! The execution of a mined transaction: gas, calls and state changes. The transactions before it in its block are executed
-//! too, within a time limit.
+//! Executes a mined transaction again to show its gas, its calls and its state changes. The transactions before it in
+//! its block are executed too, within a time limit.
 
 use crate::{error::PageError, frame::terms, reading::Reading, table, text};
 use alloy_primitives::{Address, B256, U256};
@@ -21,17 +21,16 @@ const MAX_CALLS: usize = 1_000;
 const MAX_SHOWN_DEPTH: u32 = 64;
 /// Maximum number of changed accounts, and of changed slots of one account, that are shown.
 const MAX_CHANGED: usize = 200;
-/// Maximum number of bytes of an input or an output that are shown.
+/// Maximum number of bytes of the input of a call that are shown.
 const MAX_DATA_BYTES: usize = 68;
 
-/// What was recorded.
+/// The recorded execution.
 struct Execution {
     gas: ExecutionGas,
     calls: CallFrame,
     changes: DiffMode,
 }
 
-/// The contents of the page.
 pub(super) fn section(
     reading: &Reading,
     stored: &StoredBlock,
@@ -115,7 +114,7 @@ fn parts(trace: GethTrace, gas: ExecutionGas) -> Option<Execution> {
     let GethTrace::MuxTracer(mut traces) = trace else { return None };
     let calls = traces.0.remove(&GethDebugBuiltInTracerType::CallTracer.into())?;
     let changes = traces.0.remove(&GethDebugBuiltInTracerType::PreStateTracer.into())?;
-    // The tracer of state has the form of geth's JSON.
+    // The prestate tracer returns its result only as JSON.
     let (GethTrace::CallTracer(calls), GethTrace::JS(changes)) = (calls, changes) else {
         return None;
     };
@@ -123,35 +122,35 @@ fn parts(trace: GethTrace, gas: ExecutionGas) -> Option<Execution> {
     Some(Execution { gas, calls, changes })
 }
 
-/// How many more calls are shown.
-struct Room {
-    calls: usize,
-    /// No call was left out.
-    was_enough: bool,
+/// The number of calls that can still be shown.
+struct CallQuota {
+    remaining: usize,
+    /// Whether a call was left out.
+    exceeded: bool,
 }
 
-/// The calls as lists inside lists. The depth of a list is the depth of the call.
+/// Renders the calls as nested lists. The depth of a list is the depth of its calls.
 fn call_tree(root: &CallFrame, symbol: &str) -> Markup {
-    let mut room = Room { calls: MAX_CALLS, was_enough: true };
-    let tree = call(root, symbol, 0, &mut room);
+    let mut quota = CallQuota { remaining: MAX_CALLS, exceeded: false };
+    let tree = call(root, symbol, 0, &mut quota);
     html! {
         ul.tree tabindex="0" aria-label="Calls" { (tree) }
-        @if !room.was_enough { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
+        @if quota.exceeded { p { "The page shows the first " (text::grouped(MAX_CALLS as u64)) " calls." } }
     }
 }
 
-fn call(frame: &CallFrame, symbol: &str, depth: u32, room: &mut Room) -> Markup {
-    if room.calls == 0 {
-        room.was_enough = false;
+fn call(frame: &CallFrame, symbol: &str, depth: u32, quota: &mut CallQuota) -> Markup {
+    if quota.remaining == 0 {
+        quota.exceeded = true;
         return html! {};
     }
-    room.calls -= 1;
+    quota.remaining -= 1;
     let is_shown = depth < MAX_SHOWN_DEPTH;
     html! {
         li {
             (line(frame, symbol))
             @if !frame.calls.is_empty() {
-                @if is_shown { ul { @for inner in &frame.calls { (call(inner, symbol, depth + 1, room)) } } }
+                @if is_shown { ul { @for inner in &frame.calls { (call(inner, symbol, depth + 1, quota)) } } }
                 @else { " and deeper calls" }
             }
         }
@@ -165,13 +164,13 @@ fn line(frame: &CallFrame, symbol: &str) -> Markup {
         @if let Some(to) = frame.to { (table::address_link(to)) }
         @if let Some(value) = value { ", amount " (text::amount(value)) " " (symbol) }
         ", gas " (text::grouped(u64::try_from(frame.gas_used).unwrap_or(u64::MAX)))
-        // Before the input, which may be longer than the screen is wide.
+        // The error precedes the input, which may be longer than a line of the screen.
         @if let Some(error) = &frame.error { ", " span.bad { (failure(frame, error)) } }
         @if !frame.input.is_empty() { ", input " code { (text::hex_of(&frame.input, MAX_DATA_BYTES)) } }
     }
 }
 
-/// Why a call failed. A contract chooses the reason.
+/// Returns why a call failed. A contract chose the reason, so it is escaped.
 fn failure(frame: &CallFrame, error: &str) -> Markup {
     let reason = frame.output.as_ref().and_then(|output| revert_reason(output));
     match reason {
@@ -232,7 +231,7 @@ fn account(changes: &DiffMode, address: Address, symbol: &str) -> Markup {
     }
 }
 
-/// The change of a balance with its sign.
+/// Formats the change of a balance with its sign.
 fn difference(old: U256, new: U256) -> String {
     match new >= old {
         true => format!("+{}", text::amount(new - old)),
@@ -244,7 +243,7 @@ fn difference(old: U256, new: U256) -> String {
 mod tests {
     use super::*;
 
-    /// A call with `inner` calls, each with a large input.
+    /// Returns a call that makes `inner` calls, all with a large input.
     fn with_calls(inner: usize) -> CallFrame {
         let input = vec![0xff; 4_096].into();
         let frame = CallFrame { typ: "CALL".to_owned(), input, ..CallFrame::default() };

@@ -1,4 +1,4 @@
-//! The input of a transaction, decoded if its function is well known.
+//! Renders the input of a transaction, decoded if its function is well known.
 
 use crate::{signatures, table, text};
 use alloy_primitives::{Address, U256};
@@ -6,10 +6,9 @@ use maud::{Markup, html};
 
 /// Maximum number of bytes of an input that are shown.
 const MAX_INPUT_BYTES: usize = 4096;
-/// Bytes of an argument of fixed size.
+/// Number of bytes of an ABI word, which encodes an argument of fixed size.
 const WORD_BYTES: usize = 32;
 
-/// The section of a page.
 pub(super) fn section(input: &[u8], creates: bool) -> Markup {
     html! {
         @if !input.is_empty() {
@@ -37,7 +36,7 @@ fn call(input: &[u8]) -> Markup {
     }
 }
 
-/// A table of arguments: name, type and word.
+/// Renders a table of arguments, given by name, type and word.
 pub(super) fn values<'a>(
     rows: impl Iterator<Item = (&'a str, &'a str, Option<&'a [u8]>)>,
 ) -> Markup {
@@ -53,7 +52,7 @@ pub(super) fn values<'a>(
     }
 }
 
-/// The value of a word (ABI specification, "Formal specification of the encoding").
+/// Renders the value of a word (ABI specification, "Formal specification of the encoding").
 pub(super) fn value(kind: &str, word: Option<&[u8]>) -> Markup {
     let Some(word) = word.and_then(|word| <&[u8; WORD_BYTES]>::try_from(word).ok()) else {
         return html! { "missing" };

@@ -1,4 +1,4 @@
-//! The logs of a transaction, decoded if their event is well known.
+//! Renders the logs of a transaction, decoded if their event is well known.
 
 use super::input;
 use crate::{signatures, table, text};
@@ -10,10 +10,9 @@ use storage::StoredReceipt;
 const MAX_LOGS: usize = 100;
 /// Maximum number of bytes of the data of a log that are shown.
 const MAX_DATA_BYTES: usize = 512;
-/// Bytes of a word.
+/// Number of bytes of an ABI word.
 const WORD_BYTES: usize = 32;
 
-/// The section of a page.
 pub(super) fn section(receipt: &StoredReceipt) -> Markup {
     let (logs, left_out) = (&receipt.logs, receipt.logs.len().saturating_sub(MAX_LOGS));
     html! {
@@ -34,7 +33,7 @@ fn contents(log: &Log) -> Markup {
     let topics = log.topics();
     let known = topics.first().and_then(|topic| signatures::event(*topic));
     let Some(signature) = known else { return raw(topics, &log.data.data) };
-    // The standards say which arguments are indexed, but contracts differ: the number of topics tells.
+    // Contracts differ from the standards in the indexed arguments. The number of topics is that of this log.
     let indexed = topics.len().saturating_sub(1);
     let words = signature.arguments().enumerate().map(|(position, (name, kind))| {
         let word = match topics.get(position + 1).filter(|_| position < indexed) {
