@@ -40,7 +40,7 @@ use super::{
 };
 use alloy_consensus::Transaction as _;
 use alloy_primitives::{Address, U256, map::B256HashSet};
-use chain::{ChainSpec, Fork};
+use chain::{ChainSpec, Fork, MAX_BLOCK_BYTES};
 use consensus::{Clock, Demand, Engine, Slot};
 use development::Development;
 use feemarket::LegacyDec;
@@ -62,9 +62,9 @@ use storage::{ReadError, StateRead, prefetch};
 use tokio::sync::{broadcast, watch};
 use transactions::RecoveredTx;
 
-/// Maximum bytes of transactions in a produced block: the maximum size of a block since Osaka (EIP-7934), which
-/// also counts the header and the RLP headers of the transactions.
-const MAX_BLOCK_TX_BYTES: usize = 8 * 1024 * 1024;
+/// Maximum bytes of transactions in a produced block. The maximum of EIP-7934 also counts the header, less than
+/// 2 KiB, and RLP headers of the transactions, which are less than 3 % of the smallest ones.
+const MAX_BLOCK_TX_BYTES: usize = MAX_BLOCK_BYTES - 256 * 1024;
 /// Gas limits of the candidates for a block, as a multiple of the block's gas limit. Transactions may use less than
 /// their limits. On a native chain they are charged for at least half of them by default (`min_gas_multiplier`).
 const CANDIDATE_BLOCKS: u64 = 2;
