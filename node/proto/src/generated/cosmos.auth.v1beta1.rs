@@ -355,12 +355,12 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
-        /// The accounts of the chain itself.
+        /// The accounts of the modules.
         async fn module_accounts(
             &self,
             request: tonic::Request<super::QueryModuleAccountsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryModuleAccountsResponse>, tonic::Status>;
-        /// One of them by its module's name.
+        /// The account of a module, by the name of the module.
         async fn module_account_by_name(
             &self,
             request: tonic::Request<super::QueryModuleAccountByNameRequest>,
@@ -373,17 +373,17 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::Bech32PrefixRequest>,
         ) -> std::result::Result<tonic::Response<super::Bech32PrefixResponse>, tonic::Status>;
-        /// Bech32 of an address.
+        /// The Bech32 form of an address.
         async fn address_bytes_to_string(
             &self,
             request: tonic::Request<super::AddressBytesToStringRequest>,
         ) -> std::result::Result<tonic::Response<super::AddressBytesToStringResponse>, tonic::Status>;
-        /// Bytes of an address in any of its forms.
+        /// The bytes of an address, which may be in hex or Bech32.
         async fn address_string_to_bytes(
             &self,
             request: tonic::Request<super::AddressStringToBytesRequest>,
         ) -> std::result::Result<tonic::Response<super::AddressStringToBytesResponse>, tonic::Status>;
-        /// What all kinds of account have.
+        /// The fields that all kinds of accounts have.
         async fn account_info(
             &self,
             request: tonic::Request<super::QueryAccountInfoRequest>,

@@ -454,7 +454,7 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryAllBalancesRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryAllBalancesResponse>, tonic::Status>;
-        /// All that an account can spend.
+        /// The spendable balances of an account.
         async fn spendable_balances(
             &self,
             request: tonic::Request<super::QuerySpendableBalancesRequest>,
@@ -462,7 +462,7 @@ pub mod query_server {
             tonic::Response<super::QuerySpendableBalancesResponse>,
             tonic::Status,
         >;
-        /// What an account can spend of one token.
+        /// The spendable balance of an account in one token.
         async fn spendable_balance_by_denom(
             &self,
             request: tonic::Request<super::QuerySpendableBalanceByDenomRequest>,
@@ -470,12 +470,12 @@ pub mod query_server {
             tonic::Response<super::QuerySpendableBalanceByDenomResponse>,
             tonic::Status,
         >;
-        /// All that genesis gave out, token by token.
+        /// The supply of each token, which the genesis allocated.
         async fn total_supply(
             &self,
             request: tonic::Request<super::QueryTotalSupplyRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryTotalSupplyResponse>, tonic::Status>;
-        /// What genesis gave out of one token.
+        /// The supply of one token, which the genesis allocated.
         async fn supply_of(
             &self,
             request: tonic::Request<super::QuerySupplyOfRequest>,
@@ -485,12 +485,12 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
-        /// What a token is called.
+        /// The metadata of a token.
         async fn denom_metadata(
             &self,
             request: tonic::Request<super::QueryDenomMetadataRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryDenomMetadataResponse>, tonic::Status>;
-        /// The same of a token whose name does not fit into a path.
+        /// The metadata of a token whose name cannot be part of a path.
         async fn denom_metadata_by_query_string(
             &self,
             request: tonic::Request<super::QueryDenomMetadataByQueryStringRequest>,
@@ -498,12 +498,12 @@ pub mod query_server {
             tonic::Response<super::QueryDenomMetadataByQueryStringResponse>,
             tonic::Status,
         >;
-        /// What all tokens are called.
+        /// The metadata of all tokens.
         async fn denoms_metadata(
             &self,
             request: tonic::Request<super::QueryDenomsMetadataRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryDenomsMetadataResponse>, tonic::Status>;
-        /// Tokens to which another rule applies than the default: none.
+        /// The tokens that differ from default_send_enabled. There are none.
         async fn send_enabled(
             &self,
             request: tonic::Request<super::QuerySendEnabledRequest>,

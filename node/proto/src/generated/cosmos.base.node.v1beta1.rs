@@ -80,12 +80,12 @@ pub mod service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ServiceServer.
     #[async_trait]
     pub trait Service: std::marker::Send + std::marker::Sync + 'static {
-        /// What this node is set to take and to keep.
+        /// Settings of the node: its minimum gas price and what it prunes.
         async fn config(
             &self,
             request: tonic::Request<super::ConfigRequest>,
         ) -> std::result::Result<tonic::Response<super::ConfigResponse>, tonic::Status>;
-        /// The block that queries are answered as of.
+        /// The newest block, at which queries without a height read the state.
         async fn status(
             &self,
             request: tonic::Request<super::StatusRequest>,

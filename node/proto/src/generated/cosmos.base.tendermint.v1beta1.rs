@@ -337,12 +337,12 @@ pub mod service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ServiceServer.
     #[async_trait]
     pub trait Service: std::marker::Send + std::marker::Sync + 'static {
-        /// What this node is.
+        /// Information about this node.
         async fn get_node_info(
             &self,
             request: tonic::Request<super::GetNodeInfoRequest>,
         ) -> std::result::Result<tonic::Response<super::GetNodeInfoResponse>, tonic::Status>;
-        /// Whether the node is behind. It never is: what it serves is complete.
+        /// Whether the node is behind the node that it follows. False on a node that does not follow others.
         async fn get_syncing(
             &self,
             request: tonic::Request<super::GetSyncingRequest>,
@@ -357,12 +357,12 @@ pub mod service_server {
             &self,
             request: tonic::Request<super::GetBlockByHeightRequest>,
         ) -> std::result::Result<tonic::Response<super::GetBlockByHeightResponse>, tonic::Status>;
-        /// Who makes blocks as of the newest: one producer, which signs nothing.
+        /// The validators at the newest block. If one node produces all blocks, there is one entry.
         async fn get_latest_validator_set(
             &self,
             request: tonic::Request<super::GetLatestValidatorSetRequest>,
         ) -> std::result::Result<tonic::Response<super::GetLatestValidatorSetResponse>, tonic::Status>;
-        /// Who made the block of a number.
+        /// The validators at a height.
         async fn get_validator_set_by_height(
             &self,
             request: tonic::Request<super::GetValidatorSetByHeightRequest>,

@@ -39,7 +39,7 @@ pub mod query_server {
     /// Generated trait containing gRPC methods that should be implemented for use with QueryServer.
     #[async_trait]
     pub trait Query: std::marker::Send + std::marker::Sync + 'static {
-        /// The bounds of a block: its gas.
+        /// Limits of a block: its gas.
         async fn params(
             &self,
             request: tonic::Request<super::QueryParamsRequest>,

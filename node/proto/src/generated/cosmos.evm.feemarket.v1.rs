@@ -130,7 +130,7 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryBaseFeeRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryBaseFeeResponse>, tonic::Status>;
-        /// Gas that the last block reported.
+        /// Gas of the newest block from which the next base fee is computed.
         async fn block_gas(
             &self,
             request: tonic::Request<super::QueryBlockGasRequest>,

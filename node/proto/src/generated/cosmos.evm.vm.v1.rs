@@ -606,7 +606,7 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryAccountRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryAccountResponse>, tonic::Status>;
-        /// An account under its Bech32 address.
+        /// The Cosmos account of an Ethereum address.
         async fn cosmos_account(
             &self,
             request: tonic::Request<super::QueryCosmosAccountRequest>,
@@ -636,7 +636,7 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
-        /// What a call would give; nothing is kept of it.
+        /// Executes a call without changing the state.
         async fn eth_call(
             &self,
             request: tonic::Request<super::EthCallRequest>,
@@ -656,7 +656,7 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryConfigRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryConfigResponse>, tonic::Status>;
-        /// The least price of gas that the chain takes.
+        /// The minimum gas price of the chain.
         async fn global_min_gas_price(
             &self,
             request: tonic::Request<super::QueryGlobalMinGasPriceRequest>,

@@ -536,12 +536,12 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryProposalsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryProposalsResponse>, tonic::Status>;
-        /// An account's vote, while voting lasts.
+        /// The vote of an account during the voting period.
         async fn vote(
             &self,
             request: tonic::Request<super::QueryVoteRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryVoteResponse>, tonic::Status>;
-        /// The votes on a proposal, while voting lasts.
+        /// The votes on a proposal during the voting period.
         async fn votes(
             &self,
             request: tonic::Request<super::QueryVotesRequest>,
@@ -551,17 +551,17 @@ pub mod query_server {
             &self,
             request: tonic::Request<super::QueryParamsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryParamsResponse>, tonic::Status>;
-        /// What an account put down, until it is given back.
+        /// The deposit of an account, until it is returned or burned.
         async fn deposit(
             &self,
             request: tonic::Request<super::QueryDepositRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryDepositResponse>, tonic::Status>;
-        /// What all put down for a proposal.
+        /// All deposits for a proposal.
         async fn deposits(
             &self,
             request: tonic::Request<super::QueryDepositsRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryDepositsResponse>, tonic::Status>;
-        /// The votes so far, or in the end.
+        /// The current or final tally.
         async fn tally_result(
             &self,
             request: tonic::Request<super::QueryTallyResultRequest>,

@@ -508,7 +508,7 @@ pub mod service_server {
             &self,
             request: tonic::Request<super::GetTxsEventRequest>,
         ) -> std::result::Result<tonic::Response<super::GetTxsEventResponse>, tonic::Status>;
-        /// What a transaction would do in the next block; its signature is not looked at.
+        /// Executes a transaction in the next block without changing the state. Its signature is not checked.
         async fn simulate(
             &self,
             request: tonic::Request<super::SimulateRequest>,
@@ -523,12 +523,12 @@ pub mod service_server {
             &self,
             request: tonic::Request<super::GetBlockWithTxsRequest>,
         ) -> std::result::Result<tonic::Response<super::GetBlockWithTxsResponse>, tonic::Status>;
-        /// What the bytes of a transaction say.
+        /// Decodes the bytes of a transaction.
         async fn tx_decode(
             &self,
             request: tonic::Request<super::TxDecodeRequest>,
         ) -> std::result::Result<tonic::Response<super::TxDecodeResponse>, tonic::Status>;
-        /// The bytes of a transaction.
+        /// Encodes a transaction.
         async fn tx_encode(
             &self,
             request: tonic::Request<super::TxEncodeRequest>,

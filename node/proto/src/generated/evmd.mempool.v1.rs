@@ -42,13 +42,13 @@ pub mod query_server {
     /// Generated trait containing gRPC methods that should be implemented for use with QueryServer.
     #[async_trait]
     pub trait Query: std::marker::Send + std::marker::Sync + 'static {
-        /// The sequence of an account's next transaction, after those that wait.
+        /// The sequence of an account's next transaction after its pending transactions.
         async fn pending_sequence(
             &self,
             request: tonic::Request<super::QueryPendingSequenceRequest>,
         ) -> std::result::Result<tonic::Response<super::QueryPendingSequenceResponse>, tonic::Status>;
     }
-    /// What waits in this node's mempool.
+    /// Queries of this node's mempool.
     #[derive(Debug)]
     pub struct QueryServer<T> {
         inner: Arc<T>,

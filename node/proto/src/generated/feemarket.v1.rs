@@ -28,7 +28,7 @@ pub mod query_server {
             tonic::Response<crate::cosmos::evm::feemarket::v1::QueryBaseFeeResponse>,
             tonic::Status,
         >;
-        /// Gas that the last block reported.
+        /// Gas of the newest block from which the next base fee is computed.
         async fn block_gas(
             &self,
             request: tonic::Request<crate::cosmos::evm::feemarket::v1::QueryBlockGasRequest>,

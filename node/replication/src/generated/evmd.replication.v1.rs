@@ -373,7 +373,7 @@ pub mod source_client {
             req.extensions_mut().insert(GrpcMethod::new("evmd.replication.v1.Source", "Follow"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Tells a node the producer terms of the caller, and returns its own and its newest block.
+        /// Sends the producer terms of the caller to a node, and returns the terms and the newest block of that node.
         pub async fn terms(
             &mut self,
             request: impl tonic::IntoRequest<super::TermsRequest>,
@@ -387,7 +387,7 @@ pub mod source_client {
             req.extensions_mut().insert(GrpcMethod::new("evmd.replication.v1.Source", "Terms"));
             self.inner.unary(req, path, codec).await
         }
-        /// Submits a transaction, which is forwarded until it reaches the producer, and returns the producer's answer.
+        /// Submits a transaction, which is forwarded until it reaches the producer, and returns the producer's response.
         pub async fn submit(
             &mut self,
             request: impl tonic::IntoRequest<super::SubmitRequest>,
@@ -401,7 +401,7 @@ pub mod source_client {
             req.extensions_mut().insert(GrpcMethod::new("evmd.replication.v1.Source", "Submit"));
             self.inner.unary(req, path, codec).await
         }
-        /// Answers a JSON-RPC call about the mempool or the pending block of the producer.
+        /// Executes a JSON-RPC call about the mempool or the pending block of the producer.
         pub async fn call(
             &mut self,
             request: impl tonic::IntoRequest<super::CallRequest>,
@@ -440,17 +440,17 @@ pub mod source_server {
             &self,
             request: tonic::Request<super::FollowRequest>,
         ) -> std::result::Result<tonic::Response<Self::FollowStream>, tonic::Status>;
-        /// Tells a node the producer terms of the caller, and returns its own and its newest block.
+        /// Sends the producer terms of the caller to a node, and returns the terms and the newest block of that node.
         async fn terms(
             &self,
             request: tonic::Request<super::TermsRequest>,
         ) -> std::result::Result<tonic::Response<super::TermsResponse>, tonic::Status>;
-        /// Submits a transaction, which is forwarded until it reaches the producer, and returns the producer's answer.
+        /// Submits a transaction, which is forwarded until it reaches the producer, and returns the producer's response.
         async fn submit(
             &self,
             request: tonic::Request<super::SubmitRequest>,
         ) -> std::result::Result<tonic::Response<super::SubmitResponse>, tonic::Status>;
-        /// Answers a JSON-RPC call about the mempool or the pending block of the producer.
+        /// Executes a JSON-RPC call about the mempool or the pending block of the producer.
         async fn call(
             &self,
             request: tonic::Request<super::CallRequest>,
