@@ -47,7 +47,7 @@ enum Heavy {
     Trace,
     /// eth_feeHistory over 1,024 blocks
     Fees,
-    /// Whole blocks with their receipts
+    /// Whole blocks with their transactions
     Blocks,
 }
 

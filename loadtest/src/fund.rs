@@ -138,7 +138,7 @@ fn fund_with_ether(node: &Node, senders: &Senders, wanted: SenderSpec) -> anyhow
     if available < need * U256::from(poor.len()) {
         bail!(
             "{} senders need {need} wei each, and the development accounts of this chain have \
-             {available} to give: take fewer transactions, a lower --fee-cap, or a genesis that funds \
+             {available} wei to spend: use fewer transactions, a lower --fee-cap, or a genesis that funds \
              them (`loadtest genesis`)",
             poor.len()
         );

@@ -86,7 +86,7 @@ pub(crate) fn page(report: &Report) -> String {
         let _ = write!(page, "<li>{}</li>", escape(note));
     }
     page.push_str(
-        "<li>Latency is the time from when a request was due until its complete answer. CPU is user \
+        "<li>Latency is the time from when a request was due until its complete response. CPU is user \
          and system time of the node's process per operation.</li></ul></body></html>\n",
     );
     page

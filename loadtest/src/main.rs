@@ -55,7 +55,7 @@ const SOME_FAILED: u8 = 2;
 
 /// Load tests an Ethereum node over the network.
 ///
-/// Latency is the time from when a request was due until its complete answer. Server CPU is user
+/// Latency is the time from when a request was due until its complete response. Server CPU is user
 /// and system time of the node's process, divided by the operations. Exit codes: 0 success, 1 could
 /// not run, 2 some operations failed or a bound was exceeded, 130 interrupted (Ctrl-C); all
 /// scenarios except `soak`, `kill`, `replicas` and `fill` then report the results so far.

@@ -46,7 +46,7 @@ pub(crate) struct Common {
     /// Duration of the warm-up before each measurement, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.3)]
     pub(crate) warmup: f64,
-    /// Open loop: total requests per second, independent of the answers. Without it, each
+    /// Open loop: total requests per second, independent of the responses. Without it, each
     /// connection sends its next request when the last one is answered
     #[arg(long, value_name = "PER_SECOND")]
     pub(crate) rate: Option<f64>,

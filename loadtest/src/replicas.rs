@@ -275,7 +275,7 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
     }
     writeln!(
         out,
-        "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), mined after {:.1} s; {failed} answers lost or refused; kills: \
+        "{} transactions acknowledged by {} nodes in {seconds:.1} s ({rate:.0}/s), mined after {:.1} s; {failed} transactions without a response or refused; kills: \
          {makers} {producers:?}, replicas {replicas:?}; pauses {pauses:?}, partitions {partitions:?}; seconds of CPU of each node since its last start {cpu:.1?}; milliseconds to \
          finality (p50, p95) of each validator {finality:.1?}",
         acknowledged.len(),
@@ -284,7 +284,7 @@ fn publish(args: &ReplicasArgs, loaded: &Loaded, checked: &Checked) -> anyhow::R
     )?;
     Ok(writeln!(
         out,
-        "{} transactions in {} blocks, the same on all nodes; each acknowledged one is in exactly one block; {} receipts on \
+        "{} transactions in {} blocks, the same on all nodes; each acknowledged transaction is in exactly one block; {} receipts on \
          each node; no head moved backwards; the accounts of each node match its state root; state root of block {}: {}",
         checked.mined, checked.blocks, checked.receipts, checked.blocks, checked.state_root
     )?)

@@ -52,7 +52,7 @@ pub enum OpenError {
     },
     /// The environment was written by a program with another storage format.
     #[error(
-        "{} has storage format {found}, this program reads and writes format {expected}; {remedy}",
+        "{} has storage format {found}, but this program reads and writes format {expected}; {remedy}",
         path.display()
     )]
     Format {

@@ -49,7 +49,7 @@ impl fmt::Display for VectorClass {
             Self::NotOnCurve => "a signature whose R is not on the curve",
             Self::Infinity => "a signature that recovers the point at infinity",
             Self::XPlusOrder => "a signature with recovery id 2 or 3",
-            Self::XAbovePrime => "a signature with r + n above p",
+            Self::XAbovePrime => "a signature with r + n not below p",
             Self::OutOfRange => "a signature with r or s out of range",
             Self::RecoveryId => "a signature with a recovery id above 3",
         })

@@ -212,8 +212,9 @@ impl GovSection {
             let address = parse_address(&json.address, prefix)
                 .map_err(|error| format!("validators: {}: {error}", json.address))?;
             let power = json.power.parse().ok().filter(|power| (1..1 << 40).contains(power));
-            let power = power
-                .ok_or_else(|| format!("validators: power {:?} is not 1 to 2^40", json.power))?;
+            let power = power.ok_or_else(|| {
+                format!("validators: power must be between 1 and 2^40 - 1, got {:?}", json.power)
+            })?;
             Ok(Validator { address, power, consensus_key: json.consensus_key })
         };
         let mut validators =

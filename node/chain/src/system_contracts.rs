@@ -71,12 +71,12 @@ impl fmt::Display for MissingContract {
         let effect = if is_required {
             "blocks are invalid without it, so the chain cannot continue"
         } else {
-            "blocks are valid without it, but contracts that ask it get no answer"
+            "blocks are valid without it, but contracts that call it receive no data"
         };
         write!(
             f,
             "the system contract {address} of EIP-{eip} ({purpose}) has no code; from {fork:?} (timestamp {}) on {effect}; \
-             add an account with the code that the EIP states to alloc in genesis.json and make the chain again, \
+             add an account with the code that the EIP states to alloc in genesis.json and create the chain again, \
              or deploy the contract before that time",
             self.from
         )

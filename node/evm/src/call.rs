@@ -146,7 +146,7 @@ pub enum CallError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The client has disconnected, or the time limit has passed.
-    #[error("execution was given up")]
+    #[error("execution was cancelled")]
     GivenUp,
     /// The interpreter failed.
     #[error("interpreter: {0}")]

@@ -287,7 +287,7 @@ pub enum HomeError {
     },
     /// Another process is writing the same snapshot.
     #[error(
-        "{} is being made by {}; wait until it ends, or choose another folder",
+        "{} is being made by {}; wait until that process ends, or choose another folder",
         path.display(), pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
     )]
     BeingMade {
@@ -310,7 +310,7 @@ pub enum HomeError {
     )]
     NoSnapshot(PathBuf),
     /// The folder holds no chain.
-    #[error("{} holds no chain; make one with `evmd init`, or choose another with --home", .0.display())]
+    #[error("{} holds no chain; create one with `evmd init`, or choose another with --home", .0.display())]
     Empty(PathBuf),
     /// The index is empty: `reindex` was interrupted, or the folder was restored without it.
     #[error(
@@ -351,7 +351,7 @@ pub enum HomeError {
         path: PathBuf,
     },
     /// A rollback would not remove any block.
-    #[error("cannot roll back to block {keep}: the newest is {head}")]
+    #[error("cannot roll back to block {keep}: the newest block is {head}")]
     NotBelow {
         /// The requested block.
         keep: u64,

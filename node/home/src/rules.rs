@@ -51,7 +51,7 @@ pub enum AdoptError {
         head: u64,
     },
     /// No adopted version is still pending.
-    #[error("no adopted rules version waits for a block above the head, which is block {head}")]
+    #[error("no adopted rules version starts above the head, which is block {head}")]
     NothingPending {
         /// The number of the newest block.
         head: u64,

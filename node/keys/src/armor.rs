@@ -47,7 +47,7 @@ pub enum ArmorError {
     #[error("wrong passphrase, or the armored key was altered")]
     WrongPassphrase,
     /// The decrypted bytes are not a key.
-    #[error("armor holds no key: {0}")]
+    #[error("armor does not contain a valid key: {0}")]
     Key(#[from] KeyError),
     /// The operating system cannot provide random bytes.
     #[error("no randomness from the operating system: {0}")]
@@ -106,7 +106,7 @@ pub fn decrypt(text: &str, passphrase: &str) -> Result<PrivateKey, ArmorError> {
         Some((&length, key)) if usize::from(length) == key.len() => {
             Ok(PrivateKey::from_bytes(key)?)
         }
-        _ => Err(ArmorError::Form("the key inside has another form")),
+        _ => Err(ArmorError::Form("the decrypted key is malformed")),
     }
 }
 

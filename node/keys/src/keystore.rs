@@ -69,7 +69,7 @@ pub enum KeystoreError {
     #[error("wrong passphrase, or the keystore was altered")]
     WrongPassphrase,
     /// The decrypted bytes are not a key.
-    #[error("keystore holds no key: {0}")]
+    #[error("keystore does not contain a valid key: {0}")]
     Key(#[from] KeyError),
     /// The address in the file does not belong to its key.
     #[error("keystore says address {said}, its key has {is}")]

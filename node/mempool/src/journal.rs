@@ -168,7 +168,7 @@ impl Journal {
     fn append_to(&mut self, valid: usize, length: usize) -> io::Result<()> {
         if valid < length {
             let (path, lost) = (self.path.display(), length - valid);
-            tracing::warn!(%path, lost, "the journal's end is cut off");
+            tracing::warn!(%path, lost, "the incomplete end of the journal was cut off");
         }
         let file = File::options().append(true).open(&self.path)?;
         self.bytes = valid as u64;

@@ -436,7 +436,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "evmd_replica_sources_refused",
         Kind::Gauge,
-        "Sources that sent something wrong since the start; only on a node that follows others.",
+        "Sources that were refused since the start because they sent invalid data; only on a node that follows others.",
         &[],
         |now, samples| {
             now.replica.iter().for_each(|replica| samples.add(&[], replica.refused.len()));
@@ -534,7 +534,7 @@ pub const METRICS: &[Metric] = &[
     metric(
         "evmd_client_resource_evicted_total",
         Kind::Counter,
-        "Connections and filters that were closed to make room for another client.",
+        "Connections and filters that were closed because another client needed the resource.",
         &["resource"],
         |now, samples| {
             let resources = now.resources.iter();

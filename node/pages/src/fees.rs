@@ -58,7 +58,7 @@ fn next_fee(reading: &Reading) -> Markup {
             div { dt { "Base fee of the newest block" } dd {
                 (text::exact_price(u128::from(header.base_fee_per_gas.unwrap_or_default())))
             } }
-            div { dt { "Gas limit used by it" } dd { (text::percent(header.gas_used, header.gas_limit)) } }
+            div { dt { "Gas limit used by the newest block" } dd { (text::percent(header.gas_used, header.gas_limit)) } }
             div { dt { "A transfer costs" } dd {
                 (text::amount(U256::from(base_fee) * U256::from(TRANSFER_GAS))) " " (reading.symbol())
             } }

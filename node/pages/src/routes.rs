@@ -192,7 +192,7 @@ async fn execution(
     Segment(hash): Segment,
 ) -> PageResponse {
     let executed = match is_from_another_site(&headers) {
-        true => Err(PageError::Refused("Another site asks for this execution.".to_owned())),
+        true => Err(PageError::Refused("Requests from another site are not allowed.".to_owned())),
         false => pages.execute(&uri, &hash).await,
     };
     match headers.contains_key("x-fragment") {

@@ -13,7 +13,7 @@ const COUNTED_BLOCKS: u64 = 100;
 
 pub(crate) fn page(reading: &Reading) -> Result<Page, PageError> {
     let Some(native) = reading.spec().native().filter(|native| has_validators(native)) else {
-        let reason = "One node makes the blocks of this chain.".to_owned();
+        let reason = "One node produces the blocks of this chain.".to_owned();
         return Err(PageError::NotFound(reason));
     };
     let voting = reading.pages.context.published.voting();

@@ -283,7 +283,7 @@ impl Ante {
                 Ok(()) | Err(Reject::AlreadyKnown) => {}
                 Err(_) if self.parent.header.number < self.retry_until => to_retry.push(tx),
                 Err(reject) => {
-                    tracing::debug!(%reject, "a journalled transaction was not readmitted");
+                    tracing::debug!(%reject, "an accepted transaction was not readmitted");
                 }
             }
         }
@@ -424,7 +424,7 @@ impl Ante {
         self.pool.set_base_fee(self.parent.next_base_fee);
         self.apply_base_fee();
         for (hash, reason) in update.skipped {
-            tracing::debug!(%hash, reason, "left out of the block and dropped");
+            tracing::debug!(%hash, reason, "dropped a candidate that the block could not include");
             self.meter.reject("failed_in_block");
             self.pool.remove(hash, now);
         }

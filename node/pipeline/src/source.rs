@@ -172,7 +172,7 @@ impl Source {
                     return Ok(None);
                 }
                 return Err(self.fault(format!(
-                    "the file ends inside a block ({} bytes of it are there)",
+                    "the file ends inside a block, after {} of its bytes",
                     self.buffer.len()
                 )));
             }

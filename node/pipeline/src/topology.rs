@@ -282,7 +282,7 @@ impl Pipeline {
             if thread.join().is_err() {
                 self.faults.put(Fault::Panic {
                     stage: "worker",
-                    message: "the thread ended early".to_owned(),
+                    message: "the worker thread panicked".to_owned(),
                 });
             }
         }

@@ -62,7 +62,7 @@ pub(crate) enum CheckError {
         blocks: usize,
     },
     /// The block is not the next one.
-    #[error("block {number} was sent where block {expected} was expected")]
+    #[error("block {number} was sent, but block {expected} was expected")]
     Number {
         /// The number in the header.
         number: u64,

@@ -106,7 +106,7 @@ impl Forwarder {
         let answer = self.forward_call(method, params).await;
         let answer = answer.map_err(|error| failed(error.message()))?;
         let value = serde_json::from_slice(answer.bytes());
-        value.map(Some).map_err(|_| failed("the source answered in another form"))
+        value.map(Some).map_err(|_| failed("the source sent a malformed response"))
     }
 
     pub(crate) fn set_source(&self, source: Option<Channel>) {

@@ -27,10 +27,11 @@ const SET_INTERVAL: &str =
     "Sets the seconds between blocks. With 0, blocks are produced on request only.";
 const INCREASE_TIME: &str =
     "Moves the clock forward. Returns the seconds by which it is ahead of the machine.";
-const SET_TIMESTAMP: &str = "Sets the timestamp of the next block. Time goes on from there.";
-const SNAPSHOT: &str = "Keeps the head, the pool, the clock, what is set for the next block, and the way of mining. Returns an id. At most 1,024 snapshots are kept.";
+const SET_TIMESTAMP: &str =
+    "Sets the timestamp of the next block. Later timestamps continue from it.";
+const SNAPSHOT: &str = "Stores the head, the pool, the clock, the settings of the next block and the mining mode. Returns an id. At most 1,024 snapshots are stored.";
 const REVERT: &str =
-    "Returns to a snapshot, which is used up, as all later ones. False if it does not exist.";
+    "Returns to a snapshot, and removes it and all later ones. Returns false if it does not exist.";
 const DROP: &str = "Removes a transaction from the pool. Returns its hash, or null.";
 const RESET: &str = "Returns to block 0 with an empty pool. Forking a network is not supported.";
 const SET_BALANCE: &str = "Sets the balance of an account, in wei, in a block of its own.";

@@ -24,7 +24,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "net_peerCount",
         parameters: &[],
-        help: "Always zero, because the node has no peers.",
+        help: "Always zero. Connections between validators and to replicas do not count.",
         run: Run::Inline(peer_count),
     },
     Method {

@@ -22,7 +22,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
              and slots. One call does this while the others wait. The table contains the work after that.",
     classes: &[
         CostClass {
-            work: "Answers from memory",
+            work: "Responds from memory",
             grows_with: "the request",
             bound: "`max-request-bytes`",
             places: &[INLINE],

@@ -109,7 +109,7 @@ impl Servers {
             }
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
-            tracing::warn!("JSON-RPC calls were still running and are abandoned");
+            tracing::warn!("JSON-RPC calls were still running and are cancelled");
         }
         for listening in listening {
             // This also closes its connections.

@@ -1,4 +1,4 @@
-//! The tables of `docs/costs.md`: for each query, what its work grows with, what limits it, and where it runs.
+//! The tables of `docs/costs.md`: for each query, what its work grows with, what limits it, and the threads on which it runs.
 //! Each interface has its own table in its own crate.
 //!
 //! Tests compare the tables with the program: every method of every interface is in one class, and a JSON-RPC

@@ -212,7 +212,7 @@ impl OneTx {
     fn aliased(blocks: &ChainReader, number: u64, index: u32) -> Result<(u32, Bytes), StoredError> {
         let mut txs = block(blocks, number)?.transactions;
         let index = cosmos::position(&txs, index as usize)
-            .ok_or_else(|| missing("transaction at an indexed place", number))?;
+            .ok_or_else(|| missing("transaction at an indexed position", number))?;
         Ok((u32::try_from(index).map_err(StoredError::damaged)?, txs.swap_remove(index)))
     }
 

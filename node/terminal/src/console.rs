@@ -34,7 +34,7 @@ pub(super) fn print(trace: &ConsoleTrace) {
         tracing::info!(target: CONSOLE, "{}", printable(&text(message)));
     }
     if trace.omitted > 0 {
-        tracing::info!(target: CONSOLE, "{} more messages were left out", trace.omitted);
+        tracing::info!(target: CONSOLE, "{} more messages are not shown", trace.omitted);
     }
 }
 

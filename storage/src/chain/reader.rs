@@ -288,7 +288,7 @@ impl ChainReader {
 fn header_hash(row: &CheckedRow<'_>) -> Result<B256, DecodeError> {
     row.verify(0..row.len())?;
     let hash = row.unverified().first_chunk::<32>();
-    let hash = hash.ok_or(DecodeError { what: "block hash ends early", at: row.len() })?;
+    let hash = hash.ok_or(DecodeError { what: "block hash is truncated", at: row.len() })?;
     Ok(B256::from(hash))
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn decode_header(bytes: Bytes) -> Result<(B256, BlockFlags, Bytes), D
 
 /// Converts a header row of format 3, which had no flags.
 pub(crate) fn header_of_format_3(row: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let error = DecodeError { what: "block hash ends early", at: row.len() };
+    let error = DecodeError { what: "block hash is truncated", at: row.len() };
     let (hash, header) = row.split_first_chunk::<HASH_BYTES>().ok_or(error)?;
     let mut out = Vec::with_capacity(row.len() + 1);
     encode_header(&mut out, &B256::from(hash), BlockFlags::NONE, header);
@@ -58,7 +58,7 @@ pub(crate) fn encode_senders(out: &mut Vec<u8>, senders: &[Address]) {
 pub(crate) fn decode_senders(bytes: &[u8]) -> Result<Vec<Address>, DecodeError> {
     let (senders, rest) = bytes.as_chunks::<20>();
     if !rest.is_empty() {
-        return Err(DecodeError { what: "sender ends early", at: bytes.len() });
+        return Err(DecodeError { what: "sender is truncated", at: bytes.len() });
     }
     Ok(senders.iter().map(Address::from).collect())
 }

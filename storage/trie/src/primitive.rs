@@ -51,7 +51,7 @@ impl<'a> Input<'a> {
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         if count > self.remaining() {
-            return Err(self.error("value ends early"));
+            return Err(self.error("value is truncated"));
         }
         let start = self.at;
         self.at += count;

@@ -71,7 +71,7 @@ impl<C: Chain> Delivery<C> {
                 head,
                 newest,
                 kept,
-                "this node lacks more blocks than the other validators are sure to keep. If its height does not grow, stop it, let it \
+                "this node lacks more blocks than the other validators keep at least. If its height does not grow, stop it, let it \
                  follow another node (`evmd start --no-produce --follow URL`), and start it again when it has the newest block"
             );
         }

@@ -9,11 +9,11 @@ const READS: &str = "in turn: reads";
 /// The costs of the methods of CometBFT's RPC.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "CometBFT's RPC",
-    places: "As for gRPC, with which it shares the turns. A subscription reads each new block on a blocking thread, one \
+    places: "As for gRPC, with which it shares the concurrency limits. A subscription reads each new block on a blocking thread, one \
              at a time for all clients.",
     classes: &[
         CostClass {
-            work: "Answers from memory, waits, or hands the work to another interface",
+            work: "Responds from memory, waits, or hands the work to another interface",
             grows_with: "what it hands over: `abci_query` costs what its gRPC method does, `tx_search` and `block_search` are searches, \
                          `unconfirmed_txs` takes the turn of one",
             bound: "that of the other interface; 16 `broadcast_tx_commit` wait at once, for 10 s; 100 transactions of \

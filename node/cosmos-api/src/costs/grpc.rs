@@ -18,7 +18,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
              blocking thread, as many at once as half of the cores.",
     classes: &[
         CostClass {
-            work: "Answers from memory, or reads a few rows: a header, an account, a slot, code",
+            work: "Responds from memory, or reads a few rows: a header, an account, a slot, code",
             grows_with: "nothing",
             bound: "24,576 bytes of code (EIP-170)",
             places: &[INLINE],
@@ -58,7 +58,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             ],
         },
         CostClass {
-            work: "Searches the public key of an account that is not cached",
+            work: "Searches for the public key of an account that is not cached",
             grows_with: "the logarithm of the height, and the bytes of two blocks, which are copied and not decoded",
             bound: "128 state reads, 2 sender lists, 3 bodies; 2 transactions and 16 KiB of transactions with \
                     authorizations are decoded; 2 signatures and 8 authorizations are recovered. 32,768 accounts \
@@ -107,7 +107,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             methods: &["cosmos.tx.v1beta1.Service/TxDecode", "cosmos.tx.v1beta1.Service/TxEncode"],
         },
         CostClass {
-            work: "Submits a transaction, or asks the pool about one account",
+            work: "Submits a transaction, or queries the pool for one account",
             grows_with: "the transaction",
             bound: "the limits of the mempool",
             places: &[WAITS],

@@ -31,7 +31,7 @@ fn metadata(token: Token<'_>) -> Metadata {
     let whole_unit = whole.as_deref().map(|whole| unit(whole, token.unit.decimals().into()));
     let display = whole.unwrap_or_else(|| denom.to_owned());
     Metadata {
-        description: "Pays for gas, and is sent as value".to_owned(),
+        description: "The token that pays for gas and is sent as value".to_owned(),
         denom_units: units.chain(whole_unit).collect(),
         base: denom.to_owned(),
         symbol: display.to_uppercase(),

@@ -36,7 +36,7 @@ pub(super) fn run(input: &[u8], gas_limit: u64, reservoir: u64) -> PrecompileRes
             PrecompileOutput::new(GAS, result.into(), reservoir)
         }
         None => {
-            let halt = PrecompileHalt::other_static("no address, prefix or Bech32 text");
+            let halt = PrecompileHalt::other_static("invalid address, prefix or Bech32 text");
             PrecompileOutput::halt(halt, reservoir)
         }
     })

@@ -39,7 +39,7 @@ pub(super) enum Command {
     Certificate(certificate::Args),
     /// Check the output of `evmd debug certificate` without a node
     VerifyCertificate(Box<certificate::VerifyArgs>),
-    /// Check an answer of `eth_getProof` without a node: the certificate proves the header, and the header proves the state
+    /// Check a response of `eth_getProof` without a node: the certificate proves the header, and the header proves the state
     VerifyProof(Box<state_proof::Args>),
 }
 

@@ -62,7 +62,7 @@ enum Command {
     Export(export::Args),
     /// Rebuild the whole index from the chain; the node must be stopped
     Reindex(reindex::Args),
-    /// Check the stored data; the node must be stopped
+    /// Check the machine, the settings and, while the node is stopped, the stored data
     Doctor(doctor::Args),
     /// Show the head, the endpoints and the pipeline of a running node
     Status(status::Args),

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     for url in &urls {
         match runtime.block_on(ask_node(url, &roots, &authority)) {
             Ok(sent) => check(url, &sent, &authority, head, args.accept_loss)?,
-            Err(reason) => tracing::warn!("{url} was not asked: {reason}"),
+            Err(reason) => tracing::warn!("{url} did not respond: {reason}"),
         }
     }
     let term = Home::start_term(&path, &signing)?;

@@ -18,7 +18,7 @@ pub(super) enum Command {
     Show(KeyArgs),
     /// Print the votes that contradict each other, as this home's validator has seen them
     ///
-    /// A key that has signed such a pair is used twice, or its owner attacks the chain.
+    /// A key that has signed such a pair is in use on two nodes, or its owner attacks the chain.
     Evidence(KeyArgs),
     /// Create an empty record of votes for a key whose record was lost
     ///

@@ -8,7 +8,7 @@ fn document() -> String {
         "# What queries cost\n\n\
          `EVMD_WRITE_DOCS=1 cargo test -p evmd --test suite costs_docs` generates this page from the tables of the program \
          (`costs.rs` of the crates `rpc` and `cosmos-api`), and tests compare it with them.\n\n\
-         For each method, the tables contain the quantities with which its work grows, their limits, and where it runs. \
+         For each method, the tables contain the quantities with which its work grows, their limits, and the threads on which it runs. \
          Blocks are limited by their gas limit, which is 100,000,000 by default.\n",
     );
     out.push_str(

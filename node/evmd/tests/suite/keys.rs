@@ -356,7 +356,7 @@ fn invalid_input_has_an_error_and_an_exit_code() {
         assert_eq!(keys.run(args, &[]).code, code, "{args:?}");
     }
     for backend in ["kwallet", "pass"] {
-        assert!(Keys::new(backend).err(&["list"], &[]).contains("is not offered: use file, "));
+        assert!(Keys::new(backend).err(&["list"], &[]).contains("is not supported: use file, "));
     }
     #[cfg(not(feature = "os-keyring"))]
     for args in [&["list"][..], &["show", "alice"], &["add", "alice"]] {

@@ -190,7 +190,7 @@ fn rules_commands_show_adopt_and_cancel() {
     let (code, out, _) = evmd(&path, &["rules", "cancel"]);
     assert!(code == 0 && out.ends_with("version 0 from block 0 on (genesis)\n"), "{out}");
     for (args, reason) in [
-        (["cancel"].as_slice(), "no adopted rules version waits"),
+        (["cancel"].as_slice(), "no adopted rules version starts above"),
         (&["adopt", "--version", "0", "--height", "9"], "is not newer than version 0"),
         (&["adopt", "--version", "99", "--height", "9"], "rules version 99 is unknown"),
         (&["adopt", "--version", "1", "--height", "0"], "--height must be at least 1"),

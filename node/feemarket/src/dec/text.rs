@@ -22,7 +22,7 @@ pub enum DecError {
     #[error("decimal division by zero")]
     DivisionByZero,
     /// Not `-`, digits, a point, digits.
-    #[error("`{text}` is no decimal number")]
+    #[error("`{text}` is not a decimal number")]
     Malformed {
         /// What was given.
         text: String,
@@ -34,7 +34,7 @@ pub enum DecError {
         digits: usize,
     },
     /// Longer than any decimal in range.
-    #[error("{bytes} characters are no decimal number: at most 98 are read")]
+    #[error("{bytes} characters are not a decimal number: at most 98 are read")]
     TooLong {
         /// Bytes given.
         bytes: usize,

@@ -116,11 +116,11 @@ impl fmt::Display for Backend {
 #[non_exhaustive]
 pub enum KeyringError {
     /// The backend does not exist.
-    #[error("keyring backend {0:?} is not offered: use {OFFERED}")]
+    #[error("keyring backend {0:?} is not supported: use {OFFERED}")]
     Backend(String),
     /// The backend of the operating system is not part of this build.
     #[error(
-        "keyring backend \"os\" is not available: this build does not talk to the operating system's \
+        "keyring backend \"os\" is not available: this build has no support for the operating system's \
          secret service (cargo build --features os-keyring makes one that does); use {OFFERED}"
     )]
     NoOs,

@@ -188,7 +188,7 @@ pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovStat
         let is_split = parts.head == entry.head && parts.content().parts == entry.content().parts;
         if !is_split || last_position(entry) > MAX_PLACE {
             return Err(StoreError::Value(format!(
-                "rows of proposal {} in another form",
+                "the rows of proposal {} are not in canonical form",
                 entry.id()
             )));
         }

@@ -72,7 +72,9 @@ fn mark(value: &[u8]) -> Result<Mark, StoreError> {
     let read = split.and_then(|(hash, height)| {
         Some(Mark { hash: B256::from(*hash), height: u64::from_be_bytes(height.try_into().ok()?) })
     });
-    read.ok_or_else(|| StoreError::Value(format!("a mark of {} bytes", value.len())))
+    read.ok_or_else(|| {
+        StoreError::Value(format!("the commitment row must have 40 bytes, got {}", value.len()))
+    })
 }
 
 /// Reads the whole state of governance after block `number` of a chain. See [`rows::read`] for the cost.

@@ -62,7 +62,7 @@ fn block_object(
 ) -> Result<serde_json::Map<String, Value>, Error> {
     let block = BlockObject::new(&stored.block, transactions);
     let Value::Object(mut fields) = serde_json::to_value(block).map_err(Error::internal)? else {
-        return Err(Error::internal("a block is no object"));
+        return Err(Error::internal("a block is not a JSON object"));
     };
     let count = stored.block.transactions.len();
     fields.insert("transactionCount".to_owned(), count.into());

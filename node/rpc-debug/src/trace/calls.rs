@@ -79,7 +79,9 @@ pub(super) fn raw_transaction(call: &Call) -> Answer {
     let tx =
         recover(&[raw])?.pop().ok_or_else(|| Error::internal("no transaction was recovered"))?;
     if tx.cosmos.is_some() {
-        return Err(Error::server("a Cosmos transaction does not run in the interpreter"));
+        return Err(Error::server(
+            "a Cosmos transaction cannot be traced: the EVM does not execute it",
+        ));
     }
     let (have, want) = (tx.tx.chain_id(), call.context.spec.chain_id);
     if let Some(have) = have.filter(|have| *have != want) {

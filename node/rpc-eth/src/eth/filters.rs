@@ -38,7 +38,7 @@ pub fn has_pool(context: &Context) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::server(
-        "this node follows another one and has no pending transactions: ask the producer, or use eth_pendingTransactions",
+        "this node follows another one and has no pending transactions: ask the producer, or use txpool_content",
     ))
 }
 

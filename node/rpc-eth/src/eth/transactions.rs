@@ -50,9 +50,7 @@ async fn from_source(call: Call, hash: B256) -> Answer {
         return Ok(found);
     }
     if tx["hash"] != hash.to_string() {
-        return Err(Error::server(format!(
-            "the source answered with another transaction than {hash}"
-        )));
+        return Err(Error::server(format!("the source returned another transaction than {hash}")));
     }
     if let Ok(number) = U64::deserialize(&tx["blockNumber"]) {
         let call = at_block(call, number.to()).await;
@@ -72,7 +70,7 @@ async fn raw_from_source(call: Call, hash: B256) -> Answer {
     let raw: Option<Bytes> = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
     match raw {
         Some(raw) if keccak256(&raw) != hash => {
-            Err(Error::server(format!("the source answered with another transaction than {hash}")))
+            Err(Error::server(format!("the source returned another transaction than {hash}")))
         }
         _ => Ok(found),
     }

@@ -149,7 +149,7 @@ impl Front {
     async fn serve(self: Arc<Self>, socket: Socket, mut stopping: Stopping) -> Option<Socket> {
         let Socket { stream, read, client, progress, permit } = socket;
         let address = client.address;
-        let lost = |error| tracing::debug!(%error, %address, "a connection was lost to its thread");
+        let lost = |error| tracing::debug!(%error, %address, "a connection could not be moved to another thread");
         let stream = TcpStream::from_std(stream).map_err(lost).ok()?;
         let group = permit.thread.group();
         let io = new_connection(stream, read, &progress, self.timeouts, permit);

@@ -21,7 +21,7 @@ fn check_lines(tree: &Tree, max: usize) -> Vec<Violation> {
         for (at, line) in text.lines().enumerate() {
             if let Some(word) = words.iter().find(|word| has_word(line, word)) {
                 let text = format!(
-                    "\"{word}\": write a plainer sentence (at most {max} lines may hold such a word)"
+                    "\"{word}\": write a plainer sentence (at most {max} lines may contain such a word)"
                 );
                 violations.push(Violation { path: path.to_owned(), line: at + 1, text });
             }

@@ -33,7 +33,11 @@ const FAILURES: [(u16, &str, Writer); 12] = [
         Writer::Gateway,
     ),
     (501, "The path does not exist, or does not support this HTTP method.", Writer::Gateway),
-    (503, "Too many connections, too much memory, or a height not reached yet.", Writer::Either),
+    (
+        503,
+        "There are too many connections, clients use too much memory, or the requested height has not been reached.",
+        Writer::Either,
+    ),
     (504, "The query exceeded its time limit.", Writer::Gateway),
 ];
 

@@ -128,7 +128,7 @@ mod tests {
             (VALID.replace("\"123", "\"-123"), "initial base fee cannot be negative"),
             (VALID.replace("\"floor\":\"0\"", "\"floor\":\"-1\""), "value cannot be negative: -1."),
             (VALID.replace("456789\"", "4567891\""), "19 digits after the point"),
-            (VALID.replace("\"123456789.123456789123456789\"", "\"1e9\""), "no decimal number"),
+            (VALID.replace("\"123456789.123456789123456789\"", "\"1e9\""), "not a decimal number"),
             (VALID.replace("6666667", "-1"), "invalid value"),
             (VALID.replace("used", "gas"), "unknown field"),
             ("nonsense".to_owned(), "expected"),

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 pub(super) struct Args {
     /// Name of the key
     name: String,
-    /// The key: 64 hex digits. Other users of this machine can see arguments: omit it to be asked for it
+    /// The key: 64 hex digits. Other users of this machine can see arguments: omit it to enter the key at a prompt
     #[arg(value_name = "HEX")]
     key: Option<String>,
     /// Algorithm of the key

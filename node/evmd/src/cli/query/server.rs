@@ -109,7 +109,7 @@ pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
     let client = address_from(server, &named, wanted)?;
     if !wanted.listens_at(&client) {
         bail!(
-            "{} of the node at {url} does not answer at {}: give its address with --node",
+            "{} of the node at {url} does not respond at {}: set its address with --node",
             wanted.name(),
             client.authority()
         );

@@ -112,7 +112,7 @@ pub(super) async fn wait_for_follower(
                     return Ok(true);
                 }
                 Err(reason) => {
-                    tracing::warn!(follower = url, reason, "the follower cannot be asked");
+                    tracing::warn!(follower = url, reason, "the follower did not respond");
                 }
             }
         }

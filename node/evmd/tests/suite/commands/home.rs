@@ -70,7 +70,7 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     let (code, _, err) = evmd(&path, &["rollback", "--height", "10"]);
     assert_eq!(
         (code, err.as_str()),
-        (1, "error: cannot roll back to block 10: the newest is 10\n")
+        (1, "error: cannot roll back to block 10: the newest block is 10\n")
     );
 
     // The head is block 10, and the later blocks can be imported again.
@@ -105,7 +105,7 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     drop(home);
     assert_eq!(evmd(&path, &["rollback", "--height", "0"]).0, 0);
     let (code, _, err) = evmd(&path, &["rollback"]);
-    assert_eq!((code, err.as_str()), (1, "error: cannot roll back to block 0: the newest is 0\n"));
+    assert_eq!((code, err.as_str()), (1, "error: cannot roll back to block 0: the newest block is 0\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -120,7 +120,7 @@ fn errors_are_reported_in_the_order_of_the_reference() {
         ),
         (with("base_fee_change_denominator", json!(4_294_967_296_u64)), "no integer in range"),
         (with("elasticity_multiplier", json!(1.5)), "no integer in range"),
-        (with("base_fee", json!("1e9")), "base_fee: `1e9` is no decimal number"),
+        (with("base_fee", json!("1e9")), "base_fee: `1e9` is not a decimal number"),
         (with("base_fee", json!(7)), "invalid type"),
         (with("no_base_fee", json!("false")), "invalid type"),
         (with("base_fees", json!("1")), "unknown field"),

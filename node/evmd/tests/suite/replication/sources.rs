@@ -240,7 +240,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
                 some.remove(1);
                 Script::blocks(&some)
             },
-            "block 3 was sent where block 2 was expected",
+            "block 3 was sent, but block 2 was expected",
         ),
         (
             "repeated",
@@ -249,7 +249,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
                 some.insert(1, some[0].clone());
                 Script::blocks(&some)
             },
-            "block 1 was sent where block 2 was expected",
+            "block 1 was sent, but block 2 was expected",
         ),
         (
             "transaction",
