@@ -105,7 +105,10 @@ fn rolled_back_blocks_are_removed_and_can_be_imported_again() {
     drop(home);
     assert_eq!(evmd(&path, &["rollback", "--height", "0"]).0, 0);
     let (code, _, err) = evmd(&path, &["rollback"]);
-    assert_eq!((code, err.as_str()), (1, "error: cannot roll back to block 0: the newest block is 0\n"));
+    assert_eq!(
+        (code, err.as_str()),
+        (1, "error: cannot roll back to block 0: the newest block is 0\n")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

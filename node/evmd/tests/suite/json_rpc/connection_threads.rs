@@ -81,7 +81,10 @@ async fn requests_that_begin_before_a_move_are_answered_after_it() {
                 wait_for_thread(&node, "bulk-0").await;
             }
             None => {
-                assert_eq!((&response["id"], &response["result"]), (&body["id"], &json!("0x40000")))
+                assert_eq!(
+                    (&response["id"], &response["result"]),
+                    (&body["id"], &json!("0x40000"))
+                );
             }
         }
         if body["id"] == json!(SMALL - 1) {
