@@ -91,7 +91,7 @@ pub use chain::{
     BlockRecord, CHAIN_FORMAT, CHAIN_MAP_BYTES_DEFAULT, ChainDb, ChainOptions, ChainReader,
     GovernanceItems, GovernanceKey, GovernanceRow, MigrationProgress,
 };
-pub use codec::{decode_changes, decode_changes_within, decode_receipts, decode_receipts_of};
+pub use codec::{decode_changes, decode_changes_within, decode_receipts, decode_receipts_checked};
 pub use disk_space::disk_available_bytes;
 pub use env::{EnvStats, MIN_MAP_BYTES, TableSize};
 pub use error::{DecodeError, OpenError, ReadError, SameProcessId, WriteError};

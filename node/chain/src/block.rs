@@ -92,14 +92,14 @@ impl Block {
     /// # Errors
     /// If the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
-        Ok(Self::transaction_place(body, index)?.map(|range| body.slice(range)))
+        Ok(Self::transaction_range(body, index)?.map(|range| body.slice(range)))
     }
 
     /// Returns the byte range of the transaction that [`Self::transaction_at`] returns.
     ///
     /// # Errors
     /// If the transactions before it are malformed.
-    pub fn transaction_place(
+    pub fn transaction_range(
         body: &[u8],
         index: usize,
     ) -> Result<Option<Range<usize>>, BlockDecodeError> {

@@ -52,7 +52,7 @@ pub enum EvmParamsError {
     Decode(#[from] prost::DecodeError),
     /// The list of a feature that this node does not support is not empty.
     #[error("EVM parameters: {0} must be empty: not supported")]
-    NotOffered(&'static str),
+    NotSupported(&'static str),
     /// A number is not an access type.
     #[error("EVM parameters: unknown access type {0}")]
     AccessType(i32),
@@ -106,7 +106,7 @@ impl TryFrom<proto::Params> for EvmParams {
             ("evm_channels", params.evm_channels.is_empty()),
         ];
         if let Some((name, _)) = lists.into_iter().find(|(_, is_empty)| !is_empty) {
-            return Err(EvmParamsError::NotOffered(name));
+            return Err(EvmParamsError::NotSupported(name));
         }
         let proto::AccessControl { create, call } = params.access_control.unwrap_or_default();
         let rule = |rule: Option<proto::AccessControlType>| rule.unwrap_or_default().try_into();

@@ -50,5 +50,5 @@ pub trait Engine: Send {
     }
 
     /// Returns the time after which the result of [`Self::slot`] may change without new demand.
-    fn patience(&self, now: SystemTime) -> Duration;
+    fn wake_after(&self, now: SystemTime) -> Duration;
 }

@@ -82,7 +82,7 @@ impl Engine for Solo {
         self.mining.get() == Mining::Instant
     }
 
-    fn patience(&self, now: SystemTime) -> Duration {
+    fn wake_after(&self, now: SystemTime) -> Duration {
         let Mining::Every(block_time) = self.mining.get() else { return Duration::MAX };
         match self.due.duration_since(now) {
             Ok(wait) => wait,
@@ -117,11 +117,11 @@ mod tests {
         let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(0), 90, Demand::Some), None);
-        assert_eq!(solo.patience(at(0)), BLOCK_TIME);
+        assert_eq!(solo.wake_after(at(0)), BLOCK_TIME);
         assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), slot(102));
         assert_eq!(solo.slot(at(2000), 102, Demand::Some), None);
         assert_eq!(solo.slot(at(2000), 102, Demand::Full), slot(103), "strictly rising");
-        assert_eq!(solo.patience(at(2000)), BLOCK_TIME, "a full block restarts the wait");
+        assert_eq!(solo.wake_after(at(2000)), BLOCK_TIME, "a full block restarts the wait");
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
                     assert_eq!(slot.timestamp, parent + 1);
                     (parent, blocks) = (slot.timestamp, blocks + 1);
                 }
-                assert!(solo.patience(at(ms)) > Duration::ZERO, "no busy waiting");
+                assert!(solo.wake_after(at(ms)) > Duration::ZERO, "no busy waiting");
                 assert!(
                     parent <= 100 + ms / 1000 + MAX_SECONDS_AHEAD + 2,
                     "{parent} after {ms} ms"
@@ -158,9 +158,9 @@ mod tests {
     fn delays_do_not_add_up() {
         let mut solo = Solo::new(every(BLOCK_TIME), true, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(2300), 90, Demand::Some), slot(102));
-        assert_eq!(solo.patience(at(2300)), Duration::from_millis(1700));
+        assert_eq!(solo.wake_after(at(2300)), Duration::from_millis(1700));
         assert_eq!(solo.slot(at(9000), 102, Demand::Some), slot(109));
-        assert_eq!(solo.patience(at(9000)), BLOCK_TIME, "but missed blocks are not made up for");
+        assert_eq!(solo.wake_after(at(9000)), BLOCK_TIME, "but missed blocks are not made up for");
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let mut solo = Solo::new(every(BLOCK_TIME), false, Rules::Ethereum, at(0));
         assert_eq!(solo.slot(at(2000), 90, Demand::Nothing), None);
         assert_eq!(solo.slot(at(60_000), 90, Demand::Nothing), None);
-        assert!(solo.patience(at(60_000)) > Duration::ZERO, "no busy waiting");
+        assert!(solo.wake_after(at(60_000)) > Duration::ZERO, "no busy waiting");
         assert_eq!(solo.slot(at(60_001), 90, Demand::Some), slot(160));
         assert_eq!(solo.slot(at(60_002), 160, Demand::Some), None, "the second one waits");
     }
@@ -186,13 +186,13 @@ mod tests {
         let mut solo = Solo::new(control.clone(), true, Rules::Native, at(0));
         assert!(solo.mines_at_once());
         assert_eq!(solo.slot(at(0), 90, Demand::Nothing), None);
-        assert_eq!(solo.patience(at(0)), Duration::MAX);
+        assert_eq!(solo.wake_after(at(0)), Duration::MAX);
         for _ in 0..2 {
             assert_eq!(solo.slot(at(0), 90, Demand::Some), slot(100));
         }
         control.set(Mining::Every(BLOCK_TIME));
         assert_eq!(solo.slot(at(1), 100, Demand::Some), None, "the first block is due later");
-        assert_eq!(solo.patience(at(1)), BLOCK_TIME);
+        assert_eq!(solo.wake_after(at(1)), BLOCK_TIME);
         assert_eq!(solo.slot(at(2000), 100, Demand::Some), None);
         assert_eq!(solo.slot(at(2001), 100, Demand::Some), slot(102));
         control.set(Mining::Instant);

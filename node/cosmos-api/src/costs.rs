@@ -4,4 +4,4 @@ mod comet;
 mod grpc;
 
 pub use comet::INTERFACE as COMET;
-pub use grpc::{INTERFACE as GRPC, has_time_limit, waits_in_turn};
+pub use grpc::{INTERFACE as GRPC, has_concurrency_limit, has_time_limit};

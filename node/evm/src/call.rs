@@ -17,7 +17,7 @@ use storage::{Account, StateRead};
 use super::{
     AccountOverride, ExecutionHost, StateError,
     environment::Environment,
-    machine::{GIVEN_UP, Machine, MachineError},
+    machine::{CANCELLED, Machine, MachineError},
     overlay::Overlay,
     overrides::{self, OverrideError},
     prices::WidePrices,
@@ -147,7 +147,7 @@ pub enum CallError {
     State(#[from] StateError),
     /// The client has disconnected, or the time limit has passed.
     #[error("execution was cancelled")]
-    GivenUp,
+    Cancelled,
     /// The interpreter failed.
     #[error("interpreter: {0}")]
     Interpreter(String),
@@ -326,8 +326,8 @@ where
         call: &Call,
         gas_cap: u64,
     ) -> Result<(CallResult, Overlay<'m, S>), CallError> {
-        if self.host.is_given_up() {
-            return Err(CallError::GivenUp);
+        if self.host.is_cancelled() {
+            return Err(CallError::Cancelled);
         }
         let mut machine = self.machine_over(overlay, call, ())?;
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);
@@ -393,7 +393,7 @@ pub(super) fn machine_error(error: MachineError) -> CallError {
     match error {
         EVMError::Transaction(reason) => CallError::Invalid(reason),
         EVMError::Database(source) => CallError::State(source),
-        EVMError::Custom(reason) if reason == GIVEN_UP => CallError::GivenUp,
+        EVMError::Custom(reason) if reason == CANCELLED => CallError::Cancelled,
         error => CallError::Interpreter(error.to_string()),
     }
 }

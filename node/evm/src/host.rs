@@ -15,14 +15,14 @@ pub trait ExecutionHost {
     /// If the hash cannot be read.
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
 
-    /// Whether the execution can be cancelled. If so, the execution polls [`Self::is_given_up`] regularly. Blocks
+    /// Whether the execution can be cancelled. If so, the execution polls [`Self::is_cancelled`] regularly. Blocks
     /// that are stored are never cancelled.
-    fn may_be_given_up(&self) -> bool {
+    fn is_cancellable(&self) -> bool {
         false
     }
 
     /// Whether the execution has been cancelled.
-    fn is_given_up(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         false
     }
 

@@ -53,7 +53,7 @@ pub(super) type MachineContext<'a, S> =
 pub(super) type MachineError = EVMError<StateError>;
 
 /// The interpreter's error if the execution was cancelled, or if its result depends on the gas limit.
-pub(super) const GIVEN_UP: &str = "given up";
+pub(super) const CANCELLED: &str = "given up";
 /// Gas of the instruction JUMPDEST, in every fork.
 const JUMPDEST_GAS: u16 = 1;
 /// Gas of the instruction GAS, in every fork.
@@ -106,7 +106,7 @@ where
         if fork == Fork::Constantinople {
             instruction.insert_instruction(SSTORE, Instruction::new(sstore_eip1283), 0);
         }
-        if context.journaled_state.database.may_be_given_up() {
+        if context.journaled_state.database.is_cancellable() {
             instruction.insert_instruction(
                 JUMPDEST,
                 Instruction::new(watched_jumpdest),
@@ -314,7 +314,7 @@ where
         result: <Self::Frame as FrameTr>::FrameResult,
     ) -> Result<Option<<Self::Frame as FrameTr>::FrameResult>, ContextDbError<Self::Context>> {
         if self.fails_if_gas_matters && is_out_of_gas(result.instruction_result()) {
-            return Err(given_up());
+            return Err(cancelled());
         }
         self.inner.frame_return_result(result)
     }
@@ -383,7 +383,7 @@ where
     if context.host.journaled_state.database.count_jump() {
         return Ok(());
     }
-    context.host.error = Err(given_up());
+    context.host.error = Err(cancelled());
     Err(InstructionResult::FatalExternalError)
 }
 
@@ -399,7 +399,7 @@ where
     {
         return gas(context);
     }
-    context.host.error = Err(given_up());
+    context.host.error = Err(cancelled());
     Err(InstructionResult::FatalExternalError)
 }
 
@@ -454,8 +454,8 @@ const fn is_out_of_gas(result: InstructionResult) -> bool {
     )
 }
 
-fn given_up() -> ContextError<StateError> {
-    ContextError::Custom(GIVEN_UP.to_owned())
+fn cancelled() -> ContextError<StateError> {
+    ContextError::Custom(CANCELLED.to_owned())
 }
 
 /// Mainnet's transaction rules. On a native chain, the minimum charge applies and the fees go to the fee

@@ -86,14 +86,14 @@ where
     }
 
     /// Whether the execution can be cancelled.
-    pub(super) fn may_be_given_up(&self) -> bool {
-        self.host.may_be_given_up()
+    pub(super) fn is_cancellable(&self) -> bool {
+        self.host.is_cancellable()
     }
 
     /// Counts a jump target; returns false if the execution has been cancelled.
     pub(super) fn count_jump(&mut self) -> bool {
         self.jumps = self.jumps.wrapping_add(1);
-        !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.host.is_given_up()
+        !self.jumps.is_multiple_of(JUMPS_PER_CHECK) || !self.host.is_cancelled()
     }
 
     /// Sets whether empty accounts are kept, before another block is executed on this overlay.

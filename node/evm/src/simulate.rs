@@ -217,12 +217,12 @@ impl ExecutionHost for SimulatedHashes<'_> {
         }
     }
 
-    fn may_be_given_up(&self) -> bool {
-        self.below.may_be_given_up()
+    fn is_cancellable(&self) -> bool {
+        self.below.is_cancellable()
     }
 
-    fn is_given_up(&self) -> bool {
-        self.below.is_given_up()
+    fn is_cancelled(&self) -> bool {
+        self.below.is_cancelled()
     }
 
     fn caches(&self) -> Option<&ExecutionCaches> {

@@ -228,8 +228,8 @@ where
         let no_root = |_: &StateChanges| Ok::<_, StateError>(B256::ZERO);
         for tx in txs {
             let passed = block.pass(tx, &no_root);
-            if host.is_given_up() {
-                return Err(CallError::GivenUp.into());
+            if host.is_cancelled() {
+                return Err(CallError::Cancelled.into());
             }
             passed?;
         }
@@ -263,8 +263,8 @@ where
         S: 'static,
         T: Tracer<S>,
     {
-        if self.host.is_given_up() {
-            return Err(CallError::GivenUp.into());
+        if self.host.is_cancelled() {
+            return Err(CallError::Cancelled.into());
         }
         let mut machine = self.machine_over(overlay, call, tracer.watch()?)?;
         let gas = call.gas.unwrap_or(gas_cap).min(gas_cap);

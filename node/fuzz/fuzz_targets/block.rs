@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
 /// Reads bytes that need not be a body.
 fn check_body(bytes: &Bytes) {
     let _ = Block::ommers_of(bytes);
-    let _ = Block::transaction_place(bytes, 3);
+    let _ = Block::transaction_range(bytes, 3);
     if let Ok(raw) = Block::raw_transactions(bytes) {
         let total: usize = raw.map_while(Result::ok).map(<[u8]>::len).sum();
         assert!(total <= bytes.len());

@@ -628,7 +628,7 @@ impl Ante {
                 let waits = self.pool.pending_gas() > 0 && !self.is_parent_durable();
                 if waits { DURABLE_WAIT } else { Duration::MAX }
             }
-            Some(engine) if !self.proposal_in_flight => engine.patience(self.clock.now()),
+            Some(engine) if !self.proposal_in_flight => engine.wake_after(self.clock.now()),
             _ => Duration::MAX,
         }
     }

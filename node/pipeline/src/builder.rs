@@ -198,7 +198,7 @@ impl<'a> PipelineBuilder<'a> {
         }
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
-        recent.expect(usize::try_from(accounts).unwrap_or(usize::MAX));
+        recent.reserve(usize::try_from(accounts).unwrap_or(usize::MAX));
         // The index may lack blocks of the view, and the cache does not contain their changes either.
         recent.forget(self.view.number());
         Ok(recent)

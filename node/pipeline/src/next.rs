@@ -192,11 +192,11 @@ mod tests {
             Ok(None)
         }
 
-        fn may_be_given_up(&self) -> bool {
+        fn is_cancellable(&self) -> bool {
             true
         }
 
-        fn is_given_up(&self) -> bool {
+        fn is_cancelled(&self) -> bool {
             self.is_over()
         }
     }

@@ -95,7 +95,7 @@ impl<K: Copy + Eq + Hash, V: Copy, S: BuildHasher + Default> Table<K, V, S> {
     }
 
     /// Makes the table reserve memory for this many entries when it next grows.
-    pub const fn expect(&mut self, entries: usize) {
+    pub const fn reserve(&mut self, entries: usize) {
         self.expected = entries;
     }
 
@@ -382,7 +382,7 @@ mod tests {
                 Some(key) => assert!(model.remove(&key).is_some()),
                 None => assert!(model.is_empty()),
             },
-            Step::Expect(entries) => table.expect(entries),
+            Step::Expect(entries) => table.reserve(entries),
             Step::Clear => {
                 table.clear();
                 model.clear();

@@ -13,7 +13,7 @@ use pipeline::ReceivedParts;
 use prost::Message;
 use storage::{
     ChainReader, DecodeError, GovernanceKey, GovernanceRow, ReadError, decode_changes_within,
-    decode_receipts_of,
+    decode_receipts_checked,
 };
 
 /// Maximum size of a module row, and of the governance rows of a block, in bytes. Their smallest items take some twenty
@@ -166,7 +166,7 @@ pub(crate) fn decode(
     let block = Block::from_parts(hash, &alloy_rlp::encode(header), &body.into())?;
     let wrong = |part| move |source| BlockDecodingError::Results { part, source };
     let receipts =
-        decode_receipts_of(receipts.into(), Some(transactions)).map_err(wrong("receipts"))?;
+        decode_receipts_checked(receipts.into(), Some(transactions)).map_err(wrong("receipts"))?;
     let max_changes = header.gas_used / MIN_GAS_PER_CHANGE + MAX_FREE_CHANGES;
     let changes = decode_changes_within(changes.into(), max_changes as usize);
     let mut changes = changes.map_err(wrong("state changes"))?;

@@ -61,12 +61,12 @@ impl ExecutionHost for TraceTimeout<'_> {
         self.below.block_hash(number)
     }
 
-    fn may_be_given_up(&self) -> bool {
+    fn is_cancellable(&self) -> bool {
         true
     }
 
-    fn is_given_up(&self) -> bool {
-        self.below.is_given_up() || self.is_over()
+    fn is_cancelled(&self) -> bool {
+        self.below.is_cancelled() || self.is_over()
     }
 
     fn caches(&self) -> Option<&ExecutionCaches> {

@@ -22,7 +22,7 @@ use config::JsonRpc;
 use futures_util::FutureExt;
 use rpc_eth::{
     Context,
-    eth::has_pool,
+    eth::require_pool,
     method::{Answer, Call, Method, Run},
     services::Services,
 };
@@ -211,7 +211,7 @@ impl Dispatcher {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
         let kind = SubscriptionKind::read(params, &self.context.spec)?;
         if matches!(kind, SubscriptionKind::Pending { .. }) {
-            has_pool(&self.context)?;
+            require_pool(&self.context)?;
         }
         Ok(kind)
     }

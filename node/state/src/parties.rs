@@ -46,7 +46,7 @@ pub enum Step {
     /// The end of the chain was reached.
     End,
     /// The caller stopped the search before the end.
-    GivenUp,
+    Cancelled,
 }
 
 /// A block with transactions of the address.
@@ -87,7 +87,7 @@ impl<'v> Search<'v> {
                 Direction::Newer => number.checked_add(1),
             };
             if !may_continue() {
-                return Ok(Step::GivenUp);
+                return Ok(Step::Cancelled);
             }
             let block = StoredBlock::read(self.spec, &self.blocks, number)?;
             let indices = self.indices(&block)?;

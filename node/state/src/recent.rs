@@ -200,9 +200,9 @@ impl RecentState {
 
     /// Makes the first inserted account reserve memory for this many, within the limit of the cache, because one later
     /// growth of the table would take tenths of a second.
-    pub const fn expect(&mut self, accounts: usize) {
+    pub const fn reserve(&mut self, accounts: usize) {
         let limit = self.accounts.limit;
-        self.accounts.table.expect(if accounts < limit { accounts } else { limit });
+        self.accounts.table.reserve(if accounts < limit { accounts } else { limit });
     }
 
     /// Stores an account that was read before `block`, or changed by it.

@@ -99,7 +99,7 @@ pub fn raw_tx(
     // Only the part of the body up to the transaction is verified, and only the transaction is copied.
     let mut range = None;
     let raw = blocks.body_part(number, |body| {
-        let found = range.insert(Block::transaction_place(body, index));
+        let found = range.insert(Block::transaction_range(body, index));
         found.as_ref().ok().cloned().flatten()
     })?;
     range.ok_or_else(|| missing("body", number))?.map_err(StoredError::damaged)?;

@@ -102,21 +102,21 @@ impl Endpoints {
     }
 
     /// The whole response to a call.
-    pub async fn answer(&self, method: &str, params: Value) -> Value {
+    pub async fn response(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post(&call.to_string()).await
     }
 
     /// The result of a call, which must succeed.
     pub async fn call(&self, method: &str, params: Value) -> Value {
-        let response = self.answer(method, params).await;
+        let response = self.response(method, params).await;
         assert!(response.get("error").is_none(), "{method}: {response}");
         response["result"].clone()
     }
 
     /// The error code and message of a call, which must fail.
     pub async fn fail(&self, method: &str, params: Value) -> (i64, String) {
-        let response = self.answer(method, params).await;
+        let response = self.response(method, params).await;
         let error = response.get("error").unwrap_or_else(|| panic!("{method}: {response}"));
         (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
     }

@@ -16,7 +16,7 @@ const CLOSE: u8 = 8;
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
-    /// Notifications that arrived while [`Self::answer`] waited for a response, oldest first.
+    /// Notifications that arrived while [`Self::response`] waited for a response, oldest first.
     pushed: VecDeque<Value>,
 }
 
@@ -107,7 +107,7 @@ impl Socket {
     }
 
     /// The whole response to a call. Notifications that arrive before the response are stored.
-    pub async fn answer(&mut self, method: &str, params: Value) -> Value {
+    pub async fn response(&mut self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.send(&call.to_string()).await;
         loop {
@@ -121,7 +121,7 @@ impl Socket {
 
     /// The result of a call, which must succeed.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
-        let response = self.answer(method, params).await;
+        let response = self.response(method, params).await;
         assert!(response.get("error").is_none(), "{method}: {response}");
         response["result"].clone()
     }

@@ -137,14 +137,14 @@ fn take_receipt(input: &mut Input<'_>) -> Result<StoredReceipt, DecodeError> {
 /// # Errors
 /// If the bytes are not a valid encoding.
 pub fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> {
-    decode_receipts_of(bytes, None)
+    decode_receipts_checked(bytes, None)
 }
 
 /// Does the same as [`decode_receipts`], and compares the number of receipts with that of the transactions, if given.
 ///
 /// # Errors
 /// If these numbers differ, or if the bytes are not a valid encoding.
-pub fn decode_receipts_of(
+pub fn decode_receipts_checked(
     bytes: Bytes,
     transactions: Option<usize>,
 ) -> Result<Vec<StoredReceipt>, DecodeError> {

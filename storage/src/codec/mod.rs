@@ -14,7 +14,7 @@ pub(crate) use block::{
     decode_header, decode_outcomes, decode_senders, encode_header, encode_receipts, encode_senders,
     header_of_format_3,
 };
-pub use block::{decode_receipts, decode_receipts_of};
+pub use block::{decode_receipts, decode_receipts_checked};
 pub(crate) use state::{
     decode_account, decode_account_entry, decode_word, encode_account_entry, encode_changes,
     encode_word,

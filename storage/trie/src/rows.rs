@@ -50,7 +50,7 @@ impl Rows {
     /// Removes all rows and reserves memory for `rows` rows of `bytes` bytes each. New memory is larger than that,
     /// so that hundreds of megabytes are not allocated again the next time. Memory that is too small is replaced
     /// instead of grown, because growing it would copy its content.
-    pub fn make_room(&mut self, rows: usize, bytes: usize) {
+    pub fn clear_and_reserve(&mut self, rows: usize, bytes: usize) {
         self.clear();
         let spare = rows + rows / SPARE;
         if self.rows.capacity() < rows {

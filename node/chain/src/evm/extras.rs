@@ -39,7 +39,7 @@ pub enum ExtraPrecompilesError {
     Address(String),
     /// This node has no such contract, although cosmos/evm may have one.
     #[error("precompile {0} is not supported; 0x...0100 (p256) and 0x...0400 (bech32) are")]
-    NotOffered(String),
+    NotSupported(String),
     /// An entry is listed twice.
     #[error("duplicate precompile {0}")]
     Duplicate(String),
@@ -75,7 +75,7 @@ impl TryFrom<Vec<String>> for ExtraPrecompiles {
                 text.parse().map_err(|_| ExtraPrecompilesError::Address(text.clone()))?;
             let found = SUPPORTED.iter().find(|(at, _)| *at == address);
             let (_, extra) =
-                found.ok_or_else(|| ExtraPrecompilesError::NotOffered(text.clone()))?;
+                found.ok_or_else(|| ExtraPrecompilesError::NotSupported(text.clone()))?;
             if list.contains(extra) {
                 return Err(ExtraPrecompilesError::Duplicate(text.clone()));
             }

@@ -1,7 +1,7 @@
 //! Submits transactions, with the same function as REST and gRPC.
 
 use super::{Answer, Node, arguments::Arguments, error::Error, run_blocking, shape};
-use crate::query::{Code, ShownTx, proto::cosmos::base::abci::v1beta1::TxResponse};
+use crate::query::{Code, MinedTxResponse, proto::cosmos::base::abci::v1beta1::TxResponse};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -79,11 +79,11 @@ async fn mined(
     node: &Arc<Node>,
     hash: &str,
     mut heads: watch::Receiver<u64>,
-) -> Result<ShownTx, Error> {
+) -> Result<MinedTxResponse, Error> {
     loop {
         heads.mark_unchanged();
         let (searched, hash) = (Arc::clone(node), hash.to_owned());
-        match run_blocking(move || Ok(searched.newest()?.shown_tx(&hash)?)).await {
+        match run_blocking(move || Ok(searched.newest()?.mined_tx_response(&hash)?)).await {
             Err(Error::Query(error)) if error.code == Code::NotFound => {}
             found => return found,
         }

@@ -123,7 +123,7 @@ fn router(config: &Comet, address: SocketAddr, queries: Queries) -> Router {
 
 /// The methods, each with its place in the table of costs.
 #[cfg(test)]
-pub fn method_places() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn method_threads() -> impl Iterator<Item = (&'static str, &'static str)> {
     method::METHODS.iter().map(|method| (method.name, method.place()))
 }
 

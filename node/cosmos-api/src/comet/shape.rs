@@ -1,7 +1,7 @@
 //! Converts blocks and transaction results to CometBFT's JSON format.
 
 use crate::query::{
-    ConsensusValidator, ShownTx, VOTING_POWER,
+    ConsensusValidator, MinedTxResponse, VOTING_POWER,
     proto::{
         cosmos::base::abci::v1beta1::TxResponse,
         tendermint::{
@@ -159,7 +159,7 @@ pub(super) fn tx_result(response: &TxResponse) -> Value {
 }
 
 /// A mined transaction.
-pub(super) fn tx(shown: &ShownTx) -> Value {
+pub(super) fn tx(shown: &MinedTxResponse) -> Value {
     json!({
         "hash": hash(&shown.response.txhash),
         "height": long(shown.response.height),

@@ -5,7 +5,7 @@ use super::{
     error::Error,
     shape::{self, long},
 };
-use crate::query::{Attributes, OfBlock, ShownTx, Snapshot, Watch};
+use crate::query::{Attributes, BlockEventKind, MinedTxResponse, Snapshot, Watch};
 use serde_json::{Value, json};
 
 /// Messages about transactions are created in chunks of about this many bytes. The rest of a block is read after a
@@ -62,18 +62,20 @@ fn block(
     messages: &mut Vec<String>,
 ) -> Result<(), Error> {
     let events = at.block_events(number)?;
-    for part in OfBlock::ALL {
+    for part in BlockEventKind::ALL {
         let Some((which, attributes)) = at.watched_block(part, &events, watches) else { continue };
         let value = match part {
-            OfBlock::Whole => {
+            BlockEventKind::Whole => {
                 let (id, block) = at.comet_block(number)?;
                 let mut value = shape::block(&id, &block);
                 // The transaction results are in other events and in `block_results`.
                 value["result_finalize_block"] = json!({ "events": shape::events(&events) });
                 value
             }
-            OfBlock::Header => json!({ "header": shape::header(&at.block_header(number)?.1) }),
-            OfBlock::Events => json!({
+            BlockEventKind::Header => {
+                json!({ "header": shape::header(&at.block_header(number)?.1) })
+            }
+            BlockEventKind::Events => json!({
                 "height": long(number),
                 "events": shape::events(&events),
                 "num_txs": long(at.txs_of(number)?),
@@ -86,7 +88,7 @@ fn block(
 }
 
 /// A mined transaction. As in CometBFT, an index of zero is left out.
-fn tx_value(tx: &ShownTx) -> Value {
+fn tx_value(tx: &MinedTxResponse) -> Value {
     let mut value = json!({
         "height": long(tx.response.height),
         "tx": shape::base64(&tx.sdk_bytes()),

@@ -52,7 +52,7 @@ fn size(given: &Arguments, name: &'static str) -> Result<u64, Error> {
 pub(super) fn tx(node: &Node, given: &Arguments) -> Answer {
     given.flag("prove")?;
     let hash = given.bytes("hash")?.ok_or(Error::Missing("hash"))?;
-    Ok(shape::tx(&node.newest()?.shown_tx(&hex::encode(hash))?))
+    Ok(shape::tx(&node.newest()?.mined_tx_response(&hex::encode(hash))?))
 }
 
 /// Returns a page of the mined transactions with certain events.

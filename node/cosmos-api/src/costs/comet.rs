@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn every_method_is_in_one_class_and_runs_as_the_class_states() {
         let mut classes = INTERFACE.by_method();
-        for (name, place) in comet::method_places() {
+        for (name, place) in comet::method_threads() {
             let class = classes.remove(name).unwrap_or_else(|| panic!("{name} has no class"));
             assert!(class.places.contains(&place), "{name} runs {place}");
         }

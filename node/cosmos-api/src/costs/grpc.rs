@@ -176,7 +176,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
 };
 
 /// Whether a method can be refused because too many queries are waiting.
-pub fn waits_in_turn(method: &str) -> bool {
+pub fn has_concurrency_limit(method: &str) -> bool {
     places(method).any(|place| [READS, CALLS, SEARCHES].contains(&place))
 }
 

@@ -37,7 +37,7 @@ pub use error::{Code, QueryError};
 pub use page::MAX_PAGE_ITEMS;
 pub use proto;
 pub use tx_codec::{tx_bytes, tx_encode};
-pub use watch::{Attributes, OfBlock, Watch};
+pub use watch::{Attributes, BlockEventKind, Watch};
 
 use crate::EthCalls;
 use ::feemarket::LegacyDec;
@@ -54,7 +54,7 @@ use server::concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit};
 use state::{Published, StateReader, View};
 use std::{net::SocketAddr, sync::Arc};
 use supply::Supply;
-pub use tx::ShownTx;
+pub use tx::MinedTxResponse;
 pub use validators::{ConsensusValidator, VOTING_POWER};
 
 /// Maximum number of waiting calls, and of waiting searches: an eighth of the requests that REST serves at once by

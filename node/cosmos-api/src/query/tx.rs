@@ -27,7 +27,7 @@ const HASH_DIGITS: usize = 64;
 
 /// A mined transaction and its result.
 #[derive(Clone, Debug)]
-pub struct ShownTx {
+pub struct MinedTxResponse {
     /// Its index in the block.
     pub index: usize,
     /// Its bytes in the block.
@@ -38,7 +38,7 @@ pub struct ShownTx {
     pub response: TxResponse,
 }
 
-impl ShownTx {
+impl MinedTxResponse {
     /// Returns its bytes in the SDK's encoding.
     pub fn sdk_bytes(&self) -> Vec<u8> {
         sdk_bytes(&self.raw, || self.tx.clone())
@@ -107,7 +107,7 @@ impl Snapshot {
     /// # Errors
     /// If the hash is invalid, or there is no mined transaction with it.
     pub fn tx(&self, hash: &str) -> Result<GetTxResponse, QueryError> {
-        let ShownTx { tx, response, .. } = self.shown_tx(hash)?;
+        let MinedTxResponse { tx, response, .. } = self.mined_tx_response(hash)?;
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }
 
@@ -115,7 +115,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Same as [`Self::tx`].
-    pub fn shown_tx(&self, hash: &str) -> Result<ShownTx, QueryError> {
+    pub fn mined_tx_response(&self, hash: &str) -> Result<MinedTxResponse, QueryError> {
         let parsed = parse_hash(hash)?;
         let not_found = || QueryError::not_found(format!("tx not found: {parsed}"));
         let (stored, index) = locate(&self.spec, &self.view, parsed)?.ok_or_else(not_found)?;
@@ -132,7 +132,7 @@ impl Snapshot {
         &self,
         mined: &MinedTx<'_>,
         outcomes: &Outcomes,
-    ) -> Result<ShownTx, QueryError> {
+    ) -> Result<MinedTxResponse, QueryError> {
         let tx = self.sdk_tx(mined);
         let denom = self.extended_denom(mined.block.header.number);
         let mut response = response(mined, outcomes, &tx, &denom)?;
@@ -140,7 +140,7 @@ impl Snapshot {
             response.txhash = hash_hex(cosmos::cosmos_hash(&mined.raw));
             self.add_cosmos_result(&mut response, mined, outcomes, cosmos)?;
         }
-        Ok(ShownTx { index: mined.index, raw: mined.raw.clone(), tx, response })
+        Ok(MinedTxResponse { index: mined.index, raw: mined.raw.clone(), tx, response })
     }
 }
 

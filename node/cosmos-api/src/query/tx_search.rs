@@ -2,7 +2,7 @@
 //! candidates are found. The conditions of the query are then checked against the events of each candidate.
 
 use super::{
-    QueryError, ShownTx, Snapshot,
+    MinedTxResponse, QueryError, Snapshot,
     events::Outcomes,
     proto::cosmos::{
         base::query::v1beta1::PageResponse,
@@ -47,13 +47,13 @@ struct Page {
     skip: usize,
     size: usize,
     found: usize,
-    txs: Vec<ShownTx>,
+    txs: Vec<MinedTxResponse>,
 }
 
 /// A page of the result, and the number of matches that were counted.
 #[derive(Debug)]
 pub struct FoundTxs {
-    pub txs: Vec<ShownTx>,
+    pub txs: Vec<MinedTxResponse>,
     pub total: u64,
 }
 
@@ -217,7 +217,7 @@ impl Snapshot {
                             }
                         }
                         Step::Found(_) | Step::End => break,
-                        Step::GivenUp => return Ok(false),
+                        Step::Cancelled => return Ok(false),
                     }
                     if page.found >= MAX_COUNTED_TXS {
                         break;

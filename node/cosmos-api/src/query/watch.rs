@@ -2,7 +2,7 @@
 //! of subscribers, in the language of [`event_query`].
 
 use super::{
-    QueryError, ShownTx, Snapshot,
+    MinedTxResponse, QueryError, Snapshot,
     events::Outcomes,
     proto::{cosmos::base::abci::v1beta1::TxResponse, tendermint::abci::Event},
 };
@@ -33,7 +33,7 @@ impl<'a> WatchedEvent<'a> {
 
     /// The events of a block itself.
     pub(super) const fn block(events: &'a [Event]) -> Self {
-        Self { kind: OfBlock::Events.kind(), tx: None, events }
+        Self { kind: BlockEventKind::Events.kind(), tx: None, events }
     }
 
     /// All attributes, by the names that queries use.
@@ -88,7 +88,7 @@ impl Watch {
 
 /// An event of a block that does not belong to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfBlock {
+pub enum BlockEventKind {
     /// The whole block.
     Whole,
     /// Its header.
@@ -97,7 +97,7 @@ pub enum OfBlock {
     Events,
 }
 
-impl OfBlock {
+impl BlockEventKind {
     /// All kinds, in the order in which they are sent.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Header, Self::Events];
 
@@ -116,11 +116,11 @@ impl Snapshot {
     /// matches. `events` are the events of the block itself.
     pub fn watched_block(
         &self,
-        part: OfBlock,
+        part: BlockEventKind,
         events: &[Event],
         watches: &[Watch],
     ) -> Option<(Vec<usize>, Attributes)> {
-        let events = if part == OfBlock::Header { &[] } else { events };
+        let events = if part == BlockEventKind::Header { &[] } else { events };
         self.watched(&WatchedEvent { kind: part.kind(), tx: None, events }, watches)
     }
 
@@ -134,7 +134,7 @@ impl Snapshot {
         number: u64,
         from: usize,
         watches: &[Watch],
-        mut visit: impl FnMut(&ShownTx, Vec<usize>, Attributes) -> bool,
+        mut visit: impl FnMut(&MinedTxResponse, Vec<usize>, Attributes) -> bool,
     ) -> Result<Option<usize>, QueryError> {
         if !watches.iter().any(|watch| watch.may_match(TX)) {
             return Ok(None);

@@ -145,7 +145,7 @@ async fn blob_transaction_without_its_sidecar_is_refused() {
     // The ingest refuses blob transactions, because its frames are too small for blobs.
     let mut frames = Frames::connect(node.pipeline.ingest_address.unwrap());
     frames.send([alone.as_ref()]).unwrap();
-    assert_eq!(frames.answer().unwrap(), Err("transaction type not supported".to_owned()));
+    assert_eq!(frames.response().unwrap(), Err("transaction type not supported".to_owned()));
     assert_eq!(node.call("txpool_status", json!([])).await["pending"], json!("0x0"));
     node.stop().await;
 }

@@ -328,7 +328,7 @@ async fn init_creates_a_development_chain_only_with_its_option() {
         let node = NodeProcess::start(Path::new(PROGRAM), &home, &[]);
         let accounts = node.endpoints().call("eth_accounts", json!([])).await;
         assert_eq!(accounts.as_array().unwrap().len(), count, "{name}");
-        let response = node.endpoints().answer("debug_traceBlockByNumber", json!(["0x0"])).await;
+        let response = node.endpoints().response("debug_traceBlockByNumber", json!(["0x0"])).await;
         let is_disabled = response["error"]["code"] == -32601;
         assert_eq!(is_disabled, count == 0, "{response}");
     }

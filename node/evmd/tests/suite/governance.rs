@@ -12,11 +12,11 @@ use std::path::Path;
 
 /// Held by each test of these modules. Between fork and exec, a child process of one test would hold a descriptor of
 /// the lock file of a home folder that another test is opening, which would then be found locked.
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+static SERIAL: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_change_by_a_vote_over_the_command_line() {
-    let _turn = TURN.lock().await;
+    let _serial = SERIAL.lock().await;
     let mut chain = Chain::new();
     chain.start();
 

@@ -28,7 +28,7 @@ impl Client {
         self.0.write_all(raw).unwrap();
     }
 
-    fn answer(&mut self) -> Result<B256, String> {
+    fn response(&mut self) -> Result<B256, String> {
         let mut status = [0];
         self.0.read_exact(&mut status).unwrap();
         if status == [0] {
@@ -83,7 +83,7 @@ fn twenty_thousand_transfers_are_mined_exactly_once() {
                     client.send(raw);
                 }
                 for raw in &raw {
-                    assert_eq!(client.answer(), Ok(keccak256(raw)), "answers keep the order");
+                    assert_eq!(client.response(), Ok(keccak256(raw)), "answers keep the order");
                 }
             })
         })
@@ -122,21 +122,21 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     client.send(&vec![0x02; MAX_TX_BYTES + 1]);
     client.send(&valid);
     client.send(&valid);
-    assert!(client.answer().unwrap_err().contains("too short"));
-    assert!(client.answer().is_err());
-    assert!(client.answer().unwrap_err().contains("oversized"));
-    assert_eq!(client.answer(), Ok(keccak256(&valid)));
-    assert_eq!(client.answer().unwrap_err(), "already known");
+    assert!(client.response().unwrap_err().contains("too short"));
+    assert!(client.response().is_err());
+    assert!(client.response().unwrap_err().contains("oversized"));
+    assert_eq!(client.response(), Ok(keccak256(&valid)));
+    assert_eq!(client.response().unwrap_err(), "already known");
 
     // A frame that is too large to skip ends the connection with a reason.
     client.0.write_all(&u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes()).unwrap();
-    assert!(client.answer().unwrap_err().contains("limit 1048576"));
+    assert!(client.response().unwrap_err().contains("limit 1048576"));
     assert!(client.is_closed());
 
     // The first bytes of an HTTP request state a frame of more than a gigabyte.
     let mut http = Client::connect(pipeline.ingest_address.unwrap());
     http.0.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    assert!(http.answer().is_err());
+    assert!(http.response().is_err());
     assert!(http.is_closed());
     pipeline.stop();
     pipeline.join().unwrap();
@@ -153,7 +153,7 @@ fn shutdown_loses_no_accepted_transaction() {
         client.send(raw);
     }
     for raw in &raw {
-        assert_eq!(client.answer(), Ok(keccak256(raw)));
+        assert_eq!(client.response(), Ok(keccak256(raw)));
     }
     pipeline.stop();
     pipeline.join().unwrap();

@@ -67,7 +67,7 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
         .collect();
     frames.send(fundings.iter().map(AsRef::as_ref)).unwrap();
     for _ in &fundings {
-        frames.answer().unwrap().unwrap();
+        frames.response().unwrap().unwrap();
     }
     wait_until("the wallets are funded", || {
         let state = pipeline.published.load().state.reader().unwrap();
@@ -127,7 +127,7 @@ fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize>
         });
         let mut counts = BTreeMap::new();
         for line in lines {
-            let response = reader.answer().unwrap();
+            let response = reader.response().unwrap();
             match (&response, line.refused) {
                 (Ok(hash), None) => assert_eq!(*hash, alloy_primitives::keccak256(&line.raw)),
                 (Err(text), Some(start)) if text.starts_with(start) => {}
@@ -197,7 +197,7 @@ fn load_of_a_thousand_senders_equals_the_model() {
         let again = wallet.sign(transfer(0, crate::common::FEE_CAP * 6, u128::from(MIN_TIP)));
         frames.send([again.as_ref()]).unwrap();
         let text = format!("nonce too low: next nonce {}, tx nonce 0", script.mined.len());
-        assert_eq!(frames.answer().unwrap(), Err(text));
+        assert_eq!(frames.response().unwrap(), Err(text));
     }
     pipeline.stop();
     pipeline.join().unwrap();

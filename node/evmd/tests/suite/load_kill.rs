@@ -127,7 +127,7 @@ fn submit(
         let mut accepted = HashSet::new();
         let (mut responses, mut killed) = (0, false);
         while responses < lines.len() {
-            let Ok(response) = reader.answer() else { break };
+            let Ok(response) = reader.response() else { break };
             accepted.extend(response);
             responses += 1;
             if !killed && responses >= min_responses && has_published.load(Ordering::Relaxed) {

@@ -252,7 +252,7 @@ async fn unpayable_transaction_is_not_in_the_pending_block() {
     // The account can pay for each of the two transactions, but not for both.
     let value = balance - U256::from(3_000_000) * U256::from(FEE_CAP);
     submit(&node, &all_of(0, value)).await;
-    let second = node.answer("eth_sendRawTransaction", json!([all_of(1, value)])).await;
+    let second = node.response("eth_sendRawTransaction", json!([all_of(1, value)])).await;
     submit(&node, &transfer(1, 0, RECEIVER)).await;
     let block = block_with(&node, 2).await;
     assert_eq!(block["transactions"].as_array().unwrap().len(), 2, "{second}");

@@ -111,7 +111,7 @@ async fn use_chain(node: &NodeProcess, round: u64) -> u64 {
     let all: Vec<Bytes> = transfers.chain([sign(3, creates)]).collect();
     client.send(all.iter().map(AsRef::as_ref)).unwrap();
     for _ in &all {
-        client.answer().unwrap().unwrap();
+        client.response().unwrap().unwrap();
     }
     let proposal = signed::any(&signed::slower_market("2000000000000000000000000000"));
     let payment = signed::send(0, &signed::address_of(4), 5);
@@ -161,7 +161,7 @@ async fn responses(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
             ("eth_feeHistory", json!(["0x1", tag(number), [50.0]])),
             ("evmd_feemarketParams", json!([tag(number)])),
         ] {
-            let response = endpoints.answer(method, params).await["result"].take();
+            let response = endpoints.response(method, params).await["result"].take();
             found.push((format!("{method} {number}"), response));
         }
         if number > 0 {
@@ -373,9 +373,10 @@ async fn transactions_reach_the_producer_through_replicas() {
         Bytes::from_static(&[2]),
     ] {
         let params = json!([raw]);
-        let expected = producer.endpoints().answer("eth_sendRawTransaction", params.clone()).await;
+        let expected =
+            producer.endpoints().response("eth_sendRawTransaction", params.clone()).await;
         assert_eq!(
-            endpoints.answer("eth_sendRawTransaction", params).await["error"],
+            endpoints.response("eth_sendRawTransaction", params).await["error"],
             expected["error"]
         );
     }

@@ -22,10 +22,10 @@ use testkit::Endpoints;
 
 /// Held by a test that starts processes. Between fork and exec, a child process holds a descriptor of the lock
 /// file of a home folder that another test is opening.
-static TURN: Mutex<()> = Mutex::new(());
+static FORKING: Mutex<()> = Mutex::new(());
 
-fn turn() -> std::sync::MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn forking() -> std::sync::MutexGuard<'static, ()> {
+    FORKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn evmd() -> Command {
@@ -111,7 +111,7 @@ fn own_genesis(time: u64) -> String {
 
 #[test]
 fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_later() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let (home, text) = (folder.path(), own_genesis(GENESIS_TIME));
     fs::write(home.join("genesis.json"), &text).unwrap();
@@ -150,7 +150,7 @@ fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_late
 
 #[test]
 fn home_that_is_a_file_is_an_error() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "mine").unwrap();
@@ -166,7 +166,7 @@ fn home_that_is_a_file_is_an_error() {
 
 #[test]
 fn head_in_the_future_is_refused_without_a_flag() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let file = folder.path().join("future.json");
@@ -190,7 +190,7 @@ fn head_in_the_future_is_refused_without_a_flag() {
 
 #[test]
 fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let (code, out, err) =
@@ -219,7 +219,7 @@ fn start_warns_that_a_minimum_price_has_no_effect_on_ethereum_transactions() {
 /// A closed terminal sends SIGHUP to its processes. `nohup` lets them continue.
 #[test]
 fn closed_terminal_shuts_down_the_node_except_with_nohup() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let endpoints = Endpoints::unused();
     // Both dispositions of the signal are set explicitly, because the tests may run with nohup.
@@ -248,7 +248,7 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
 /// A failed write of a log line or of the banner must not end the node.
 #[test]
 fn node_survives_full_disks_behind_its_output() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let endpoints = Endpoints::unused();
     let mut command = evmd();
@@ -261,7 +261,7 @@ fn node_survives_full_disks_behind_its_output() {
 
 #[test]
 fn commands_report_failed_writes_of_their_output() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let chain = folder.path().join("chain.rlp");
@@ -313,7 +313,7 @@ const OPEN_FILES: usize = 200;
 
 #[test]
 fn connections_leave_descriptors_for_the_node() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let endpoints = Endpoints::unused();
     let mut command = Command::new("sh");

@@ -91,7 +91,7 @@ async fn responses(node: &Node, number: u64, tx: &str) -> Vec<Value> {
     ];
     let mut responses = Vec::new();
     for (method, params) in calls {
-        responses.push(node.answer(method, params).await);
+        responses.push(node.response(method, params).await);
     }
     responses
 }

@@ -166,7 +166,7 @@ async fn development_chain_prints_messages_and_failures_of_calls() {
     let price = "0x21e19e0c9bab2400000";
     let mut priced = request(logger, message("priced", 3));
     priced[0]["gasPrice"] = json!(price);
-    node.node.endpoints().answer("eth_estimateGas", priced).await;
+    node.node.endpoints().response("eth_estimateGas", priced).await;
     node.line(&["INFO console: priced 3"]);
 }
 

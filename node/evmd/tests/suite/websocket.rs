@@ -344,18 +344,18 @@ async fn subscriptions_of_a_connection_are_limited() {
     for _ in 0..MAX {
         open.push(socket.call("eth_subscribe", json!(["newPendingTransactions"])).await);
     }
-    let error = socket.answer("eth_subscribe", json!(["newPendingTransactions"])).await;
+    let error = socket.response("eth_subscribe", json!(["newPendingTransactions"])).await;
     assert_eq!(
         (&error["error"]["code"], &error["error"]["data"]["limit"]),
         (&json!(-32006), &json!(MAX))
     );
     let mut other = node.websocket(node.json_rpc).await;
-    let refused = other.answer("eth_unsubscribe", json!([open[0]])).await;
+    let refused = other.response("eth_unsubscribe", json!([open[0]])).await;
     assert_eq!(refused["error"]["code"], -32000, "it is the subscription of another connection");
     assert_eq!(socket.call("eth_unsubscribe", json!([open[0]])).await, true);
     // The permit of a subscription is released when its task has ended.
     let again = async {
-        while socket.answer("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
+        while socket.response("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
     };
     timeout(MAX_WAIT, again).await.expect("a subscription is possible again");
     node.stop().await;

@@ -124,7 +124,7 @@ fn item_rows<T: PartialEq>(
 
 /// Maximum position in the order of arrival that received rows may contain, so that the next position does not
 /// overflow. Since rules version 1 no header commits to positions, so a row may contain any of them.
-const MAX_PLACE: u64 = u32::MAX as u64;
+const MAX_POSITION: u64 = u32::MAX as u64;
 
 /// Returns `before` with the changes in these rows, which are those that [`changed`] returns for it.
 ///
@@ -186,7 +186,7 @@ pub(super) fn apply(before: &GovState, rows: &[GovernanceRow]) -> Result<GovStat
         // does not commit to positions.
         let parts = Entry::new(entry.proposal());
         let is_split = parts.head == entry.head && parts.content().parts == entry.content().parts;
-        if !is_split || last_position(entry) > MAX_PLACE {
+        if !is_split || last_position(entry) > MAX_POSITION {
             return Err(StoreError::Value(format!(
                 "the rows of proposal {} are not in canonical form",
                 entry.id()

@@ -195,12 +195,12 @@ impl ExecutionHost for RecordedHashes<'_> {
         self.inner.block_hash(number)
     }
 
-    fn may_be_given_up(&self) -> bool {
-        self.inner.may_be_given_up()
+    fn is_cancellable(&self) -> bool {
+        self.inner.is_cancellable()
     }
 
-    fn is_given_up(&self) -> bool {
-        self.inner.is_given_up()
+    fn is_cancelled(&self) -> bool {
+        self.inner.is_cancelled()
     }
 
     fn caches(&self) -> Option<&ExecutionCaches> {

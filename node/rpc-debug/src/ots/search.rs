@@ -87,8 +87,8 @@ fn search(
             Step::Found(found) => add(call, &mut page, &found, direction, &mut bytes)?,
             Step::End => return Ok((page, true)),
             // The caller can continue after a partial page.
-            Step::GivenUp if !page.txs.is_empty() => return Ok((page, false)),
-            Step::GivenUp => return Err(Error::timed_out("search", time)),
+            Step::Cancelled if !page.txs.is_empty() => return Ok((page, false)),
+            Step::Cancelled => return Err(Error::timed_out("search", time)),
         }
     }
     // The page is the last one if no further block has a transaction of the address. After a timeout this is unknown,

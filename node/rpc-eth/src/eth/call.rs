@@ -52,11 +52,11 @@ impl ExecutionHost for CallHost<'_> {
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
 
-    fn may_be_given_up(&self) -> bool {
+    fn is_cancellable(&self) -> bool {
         true
     }
 
-    fn is_given_up(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.deadline.passed()
     }
 

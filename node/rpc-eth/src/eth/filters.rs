@@ -33,7 +33,7 @@ pub(super) fn new_block_filter(call: &Call) -> Answer {
 ///
 /// # Errors
 /// Returns an error if the node follows another one, because its mempool is then empty.
-pub fn has_pool(context: &Context) -> Result<(), Error> {
+pub fn require_pool(context: &Context) -> Result<(), Error> {
     if context.published.following().is_none() {
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub fn has_pool(context: &Context) -> Result<(), Error> {
 /// Implements `eth_newPendingTransactionFilter`.
 pub(super) fn new_pending_filter(call: &Call) -> Answer {
     let full = call.arguments()?.optional()?.unwrap_or(false);
-    has_pool(&call.context)?;
+    require_pool(&call.context)?;
     let kind = Kind::Pending { arrivals: call.context.pool.arrivals(), full };
     json(&call.services.filters.install(kind, Delivered::all(&call.view), call.caller.address)?)
 }

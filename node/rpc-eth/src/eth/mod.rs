@@ -22,7 +22,7 @@ pub use blocks::{ReceiptContexts, header, receipts_of, with_receipts};
 pub use call::{CallHost, call_error, gas_bound, gas_cap, on_block_with, on_state};
 pub use call_many::MAX_CALLS;
 pub use fee_history::{check_percentiles, fee_quantiles};
-pub use filters::has_pool;
+pub use filters::require_pool;
 use logs::suggested_range;
 pub use logs::{block_logs, removed_logs};
 pub use request::{CallOverrides, Request, WithdrawalObject, read_block_overrides};

@@ -99,11 +99,11 @@ impl ExecutionHost for BuildHost<'_> {
         self.view.blocks().and_then(|blocks| blocks.hash(number)).map_err(StateError::new)
     }
 
-    fn may_be_given_up(&self) -> bool {
+    fn is_cancellable(&self) -> bool {
         true
     }
 
-    fn is_given_up(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         !self.ending.get() && self.deadline.passed()
     }
 
@@ -182,7 +182,7 @@ fn execute(
     };
     let ending = Cell::new(false);
     let host = BuildHost { view, deadline: &limits.deadline, ending, caches };
-    let is_over = || host.is_given_up();
+    let is_over = || host.is_cancelled();
     let bounds = TryBounds { gas: limits.gas, is_over: &is_over, state_root: &state_root };
     let modules = next.modules();
     let mut builder =

@@ -64,7 +64,7 @@ impl Records {
     /// unless they are still being read.
     pub(super) fn reuse(kept: &mut Arc<Self>, records: usize) -> Self {
         let mut rows = Arc::get_mut(kept).map(std::mem::take).unwrap_or_default().rows;
-        rows.make_room(records, RECORD_BYTES);
+        rows.clear_and_reserve(records, RECORD_BYTES);
         Self { rows }
     }
 

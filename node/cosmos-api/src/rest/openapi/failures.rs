@@ -79,7 +79,8 @@ pub(super) fn statuses(route: &Route) -> Vec<u16> {
     if route.methods().any(|method| METHODS_WITH_404.contains(&method)) {
         statuses.push(404);
     }
-    if route.methods().any(|method| method == MEMPOOL_QUERY || costs::waits_in_turn(method)) {
+    if route.methods().any(|method| method == MEMPOOL_QUERY || costs::has_concurrency_limit(method))
+    {
         statuses.push(429);
     }
     if route.methods().any(costs::has_time_limit) {

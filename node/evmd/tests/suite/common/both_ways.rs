@@ -22,12 +22,12 @@ impl ExecutionHost for FastHost<'_> {
         self.0.block_hash(number)
     }
 
-    fn may_be_given_up(&self) -> bool {
-        self.0.may_be_given_up()
+    fn is_cancellable(&self) -> bool {
+        self.0.is_cancellable()
     }
 
-    fn is_given_up(&self) -> bool {
-        self.0.is_given_up()
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
     }
 
     fn caches(&self) -> Option<&ExecutionCaches> {

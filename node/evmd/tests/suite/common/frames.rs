@@ -36,7 +36,7 @@ impl Frames {
     }
 
     /// Reads the next response: the hash of the transaction or the text of the error.
-    pub fn answer(&mut self) -> io::Result<Result<B256, String>> {
+    pub fn response(&mut self) -> io::Result<Result<B256, String>> {
         let mut status = [0];
         self.0.read_exact(&mut status)?;
         if status == [0] {

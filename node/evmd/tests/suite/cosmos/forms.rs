@@ -132,7 +132,7 @@ impl Draft {
 
 /// Sends the transaction in its envelope; returns whether the pool accepts it.
 async fn is_accepted(served: &Served, draft: &Draft) -> bool {
-    let response = served.node.answer("eth_sendRawTransaction", json!([draft.envelope()])).await;
+    let response = served.node.response("eth_sendRawTransaction", json!([draft.envelope()])).await;
     response.get("result").is_some()
 }
 

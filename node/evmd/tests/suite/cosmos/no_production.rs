@@ -51,7 +51,7 @@ async fn every_interface_refuses_transactions_without_block_production() {
     let refused = tokio::task::block_in_place(|| {
         let mut frames = Frames::connect(address);
         frames.send([&transfer(0, 0, RECEIVER)[..]]).unwrap();
-        frames.answer().unwrap().unwrap_err()
+        frames.response().unwrap().unwrap_err()
     });
     assert!(refused.contains(REMEDY), "{refused}");
 

@@ -121,7 +121,7 @@ async fn unsigned_transactions_have_the_size_limit_of_signed_ones() {
             "from": DEV_ACCOUNTS[1].address, "to": ACCOUNT, "gas": "0x2dc6c0", "maxFeePerGas": "0x2540be400",
             "maxPriorityFeePerGas": "0x1", "data": format!("0x{}", "00".repeat(bytes)),
         });
-        node.answer("eth_sendUnsignedTransaction", json!([tx])).await
+        node.response("eth_sendUnsignedTransaction", json!([tx])).await
     };
     let data_bytes = pipeline::MAX_TX_BYTES - 1_000;
     let hash = send(data_bytes).await["result"].clone();
@@ -140,7 +140,7 @@ async fn impersonated_accounts_and_contracts_send_transactions() {
     let node = automine().await;
     let send = || async {
         let tx = json!({ "from": ACCOUNT, "to": Address::repeat_byte(7), "value": "0x1" });
-        node.answer("eth_sendTransaction", json!([tx])).await
+        node.response("eth_sendTransaction", json!([tx])).await
     };
     node.call("anvil_setBalance", json!([ACCOUNT, "0xde0b6b3a7640000"])).await;
     let response = send().await;
@@ -185,11 +185,11 @@ async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     let tx = json!({ "from": DEV_ACCOUNTS[0].address, "to": ACCOUNT });
     let assert_reverts = |response: Value| assert_eq!(response["error"]["code"], 3, "{response}");
     for params in [json!([tx]), json!([tx, "latest"]), json!([tx, "pending"])] {
-        assert_reverts(node.answer("eth_estimateGas", params).await);
+        assert_reverts(node.response("eth_estimateGas", params).await);
     }
-    assert_reverts(node.answer("eth_fillTransaction", json!([tx])).await);
+    assert_reverts(node.response("eth_fillTransaction", json!([tx])).await);
     node.call("evm_setNextBlockTimestamp", json!([min_timestamp - 1])).await;
-    assert_reverts(node.answer("eth_estimateGas", json!([tx])).await);
+    assert_reverts(node.response("eth_estimateGas", json!([tx])).await);
     node.call("evm_setNextBlockTimestamp", json!([min_timestamp])).await;
     node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x174876e800"])).await;
     node.call("anvil_setCoinbase", json!([ACCOUNT])).await;
@@ -203,7 +203,7 @@ async fn estimates_and_the_pending_block_see_what_is_set_for_the_next_block() {
     let price = u64::from_str_radix(&price.as_str().unwrap()[2..], 16).unwrap();
     assert!(price >= 100_000_000_000, "{price}");
     node.call("eth_call", json!([tx, "pending"])).await;
-    assert_reverts(node.answer("eth_call", json!([tx, "latest"])).await);
+    assert_reverts(node.response("eth_call", json!([tx, "latest"])).await);
     let filled = node.call("eth_fillTransaction", json!([tx])).await;
     let cap = filled["tx"]["maxFeePerGas"].as_str().unwrap();
     assert!(u64::from_str_radix(&cap[2..], 16).unwrap() >= 200_000_000_000, "{filled}");
@@ -253,7 +253,7 @@ async fn estimates_see_the_transactions_of_the_mempool() {
     node.call("eth_sendRawTransaction", json!([raw])).await;
     let tx = json!({ "from": Address::repeat_byte(0xaf), "to": ACCOUNT, "value": "0x1", "gasPrice": "0x0" });
     node.call("eth_estimateGas", json!([tx])).await;
-    let at_head = node.answer("eth_estimateGas", json!([tx, "latest"])).await;
+    let at_head = node.response("eth_estimateGas", json!([tx, "latest"])).await;
     assert!(at_head["error"].is_object(), "{at_head}");
     node.stop().await;
 }

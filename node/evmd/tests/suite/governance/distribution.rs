@@ -1,7 +1,7 @@
 //! Tests that a vote can change the recipient of the fees.
 
 use super::{
-    TURN,
+    SERIAL,
     chain::{Chain, GOV, rest_at},
 };
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Chain {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn recipient_of_the_fees_changes_by_a_vote() {
-    let _turn = TURN.lock().await;
+    let _serial = SERIAL.lock().await;
     let mut chain = Chain::with_genesis(|genesis| genesis["coinbase"] = json!(COINBASE));
     chain.start();
     let (old, new) = (json!("FEE_RECIPIENT_FEE_COLLECTOR"), json!("FEE_RECIPIENT_PROPOSER"));

@@ -1,7 +1,7 @@
 //! Tests that EVM parameters change by a vote and take effect, and that `evmd rollback` restores those of the height.
 
 use super::{
-    TURN,
+    SERIAL,
     chain::{Chain, GOV, evmd, succeeded},
 };
 use crate::common::{CHAIN_ID, FEE_CAP, sign};
@@ -71,7 +71,7 @@ impl Chain {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parameters_of_the_evm_change_and_are_rolled_back() {
-    let _turn = TURN.lock().await;
+    let _serial = SERIAL.lock().await;
     let mut chain = Chain::new();
     chain.start();
     let (open, closed) = (json!("ACCESS_TYPE_PERMISSIONLESS"), json!("ACCESS_TYPE_RESTRICTED"));

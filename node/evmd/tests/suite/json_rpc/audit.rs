@@ -191,7 +191,7 @@ async fn unknown_blocks_are_null_or_an_error_of_the_client() {
         for block in ["0xffffff", unknown.as_str()] {
             let after: Vec<_> = required(method).skip(before.len() + 1).map(valid_value).collect();
             let params = [before.clone(), vec![json!(block)], after].concat();
-            let response = node.answer(method.name, json!(params)).await;
+            let response = node.response(method.name, json!(params)).await;
             let code = response["error"]["code"].as_i64();
             let is_null = response.get("result") == Some(&Value::Null);
             assert!(

@@ -22,7 +22,7 @@ async fn revert_without_data_has_the_same_error_as_with_data() {
     let expected = json!({ "code": 3, "message": "execution reverted", "data": "0x" });
     let params = json!([call, "latest", reverts]);
     for method in ["eth_call", "eth_estimateGas"] {
-        let response = node.answer(method, params.clone()).await;
+        let response = node.response(method, params.clone()).await;
         assert_eq!(response["error"], expected, "{method}");
     }
     let list = node.call("eth_createAccessList", params).await;

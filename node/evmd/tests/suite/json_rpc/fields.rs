@@ -151,7 +151,7 @@ async fn hashes_data_and_quantities_need_their_prefix() {
         let (code, message) = node.fail(method, unprefixed.clone()).await;
         assert_eq!(code, -32602, "{method} {unprefixed}: {message}");
         assert!(message.contains("without 0x prefix"), "{method} {unprefixed}: {message}");
-        let response = node.answer(method, prefixed.clone()).await;
+        let response = node.response(method, prefixed.clone()).await;
         assert_ne!(response["error"]["code"], -32602, "{method} {prefixed}: {response}");
     }
     node.stop().await;
@@ -177,7 +177,7 @@ async fn addresses_are_accepted_in_every_format_in_all_fields() {
             ("trace_filter", json!([{ "fromAddress": [form], "fromBlock": "latest" }])),
             ("debug_storageRangeAt", json!(["latest", 0, form, "0x", 1])),
         ] {
-            let response = node.answer(method, params.clone()).await;
+            let response = node.response(method, params.clone()).await;
             assert!(response.get("error").is_none(), "{method} {params}: {response}");
         }
         let number = node.call("eth_call", json!([call, "0x5", overrides])).await;

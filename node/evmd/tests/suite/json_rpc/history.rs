@@ -271,7 +271,7 @@ async fn logs_above_the_cap_are_not_lost() {
     }
     let (first, last) = (&numbers[0], &numbers[CALLS as usize - 1]);
     let range = json!([{ "fromBlock": first, "toBlock": last, "address": to }]);
-    let response = node.answer("eth_getLogs", range).await;
+    let response = node.response("eth_getLogs", range).await;
     assert_eq!(response["error"]["code"], -32005, "{response}");
     let suggested = &response["error"]["data"]["suggested"];
     assert_eq!(&suggested["fromBlock"], first);

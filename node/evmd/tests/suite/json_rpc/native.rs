@@ -264,7 +264,7 @@ async fn contract_is_deployed_and_called_and_emits_logs() {
     assert_eq!(receipt["gasUsed"], json!("0x186a0"));
     let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
     assert!((U256::from(22_000)..U256::from(60_000)).contains(&quantity(&gas)), "{gas}");
-    let response = node.answer("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
+    let response = node.response("eth_call", json!([{ "to": contract, "input": "0x01" }])).await;
     assert_eq!(response["error"]["code"], 3);
     assert_eq!(response["error"]["data"], "0x00000000");
     assert_eq!(response["error"]["message"], "execution reverted");

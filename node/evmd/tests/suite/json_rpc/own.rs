@@ -195,7 +195,7 @@ async fn pushed_fees_equal_the_fee_history() {
         (json!(["newFees", [50, 50]]), -32000),
         (json!(["newFees", many]), -32000),
     ] {
-        let response = socket.answer("eth_subscribe", params.clone()).await;
+        let response = socket.response("eth_subscribe", params.clone()).await;
         assert_eq!(response["error"]["code"], code, "{params}: {response}");
     }
     assert_eq!(socket.call("eth_unsubscribe", json!([with])).await, json!(true));

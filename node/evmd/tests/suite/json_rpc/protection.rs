@@ -162,7 +162,7 @@ async fn endless_call_ends_at_its_timeout() {
     })
     .await;
     for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
-        let response = node.answer(method, endless()).await;
+        let response = node.response(method, endless()).await;
         // An estimate has at most the gas of a block, so it may end before the timeout.
         if method != "eth_estimateGas" || !response["error"]["data"].is_null() {
             let message = "execution aborted (timeout = 200ms)";
@@ -174,7 +174,7 @@ async fn endless_call_ends_at_its_timeout() {
     let simulated = json!([{ "blockStateCalls": [{
         "stateOverrides": endless()[2], "calls": [{ "to": endless()[0]["to"] }],
     }] }]);
-    let response = node.answer("eth_simulateV1", simulated).await;
+    let response = node.response("eth_simulateV1", simulated).await;
     assert!(response.get("error").is_some() || response["result"].is_array(), "{response}");
     assert_eq!(node.call("eth_call", json!([{ "to": Address::ZERO }])).await, "0x");
     node.stop().await;

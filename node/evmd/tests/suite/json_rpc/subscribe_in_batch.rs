@@ -109,7 +109,7 @@ async fn subscription_is_closed_if_its_id_does_not_fit_into_the_response() {
     // Until the permit of the closed subscription is released, the limit is exceeded.
     let opened = async {
         loop {
-            let response = socket.answer("eth_subscribe", json!(["syncing"])).await;
+            let response = socket.response("eth_subscribe", json!(["syncing"])).await;
             if response.get("result").is_some() {
                 return response["result"].clone();
             }

@@ -51,7 +51,7 @@ async fn syncing_subscription_reports_that_the_node_is_not_syncing() {
     assert_eq!(pushed["params"], json!({ "subscription": id, "result": false }));
     assert_eq!(socket.call("eth_unsubscribe", json!([id])).await, json!(true));
     for unknown in [id, json!("0x1"), json!([])] {
-        let error = socket.answer("eth_unsubscribe", json!([unknown])).await["error"].clone();
+        let error = socket.response("eth_unsubscribe", json!([unknown])).await["error"].clone();
         let expected = json!({ "code": -32000, "message": "subscription not found" });
         assert_eq!(error, expected, "{unknown}");
     }
@@ -102,7 +102,7 @@ async fn pending_transactions_are_pushed_and_polled() {
     let node = Node::native().await;
     let mut socket = node.websocket(node.json_rpc).await;
     if is_replica() {
-        let refused = socket.answer("eth_subscribe", json!(["newPendingTransactions"])).await;
+        let refused = socket.response("eth_subscribe", json!(["newPendingTransactions"])).await;
         let text = refused["error"]["message"].as_str().unwrap().to_owned();
         assert!(text.contains("this node follows another one"), "{text}");
         assert_eq!(node.fail("eth_newPendingTransactionFilter", json!([])).await.1, text);
@@ -319,21 +319,22 @@ async fn invalid_subscriptions_are_refused() {
         json!(["transactionReceipts", { "transactionHashes": ["0x12"] }]),
         json!({}),
     ] {
-        let response: Value = socket.answer("eth_subscribe", params.clone()).await;
+        let response: Value = socket.response("eth_subscribe", params.clone()).await;
         assert_eq!(response["error"]["code"], -32602, "{params}: {response}");
     }
     let hashes = |count: usize| json!({ "transactionHashes": vec![B256::ZERO; count] });
     socket.call("eth_subscribe", json!(["transactionReceipts", hashes(200)])).await;
-    let refused = socket.answer("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
+    let refused =
+        socket.response("eth_subscribe", json!(["transactionReceipts", hashes(201)])).await;
     let expected =
         "exceed max number of transaction hashes allowed per transactionReceipts subscription";
     assert_eq!(refused["error"], json!({ "code": -32000, "message": expected }));
-    let refused = socket.answer("eth_subscribe", json!(["oldHeads"])).await;
+    let refused = socket.response("eth_subscribe", json!(["oldHeads"])).await;
     let expected = "no \"oldHeads\" subscription in eth namespace";
     assert_eq!(refused["error"], json!({ "code": -32601, "message": expected }));
-    let refused = socket.answer("eth_subscribe", json!(["newFees", [50, 20]])).await;
+    let refused = socket.response("eth_subscribe", json!(["newFees", [50, 20]])).await;
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    let over_http = node.answer("eth_subscribe", json!(["newHeads"])).await;
+    let over_http = node.response("eth_subscribe", json!(["newHeads"])).await;
     assert!(over_http.get("error").is_some(), "{over_http}");
     node.stop().await;
 }

@@ -143,7 +143,7 @@ async fn add_large_block(home: &Path, first_nonce: u64, txs: u64) -> u64 {
         client.send(raw.iter().map(AsRef::as_ref)).unwrap();
     });
     for _ in 0..txs {
-        responses.answer().unwrap().unwrap();
+        responses.response().unwrap().unwrap();
     }
     sending.join().unwrap();
     node.stop();

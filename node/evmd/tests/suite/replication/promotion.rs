@@ -65,7 +65,7 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
         (0..60).map(|nonce| transfer(1, nonce, DEV_ACCOUNTS[2].address)).collect();
     client.send(transfers.iter().map(AsRef::as_ref)).unwrap();
     for _ in &transfers {
-        client.answer().unwrap().unwrap();
+        client.response().unwrap().unwrap();
     }
     let endpoints = first.endpoints();
     let nonce = json!([DEV_ACCOUNTS[1].address, "latest"]);

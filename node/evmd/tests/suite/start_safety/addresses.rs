@@ -1,7 +1,7 @@
 //! Tests the addresses of the servers: ports that the kernel chooses, addresses in use, servers that are off, and the
 //! port offset.
 
-use super::{call, evmd, run, turn};
+use super::{call, evmd, forking, run};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader},
@@ -33,7 +33,7 @@ fn banner(node: &mut super::Running) -> String {
 
 #[test]
 fn ports_that_the_kernel_chooses_are_shown_everywhere() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let mut command = evmd();
     command.args(["start", "--quiet", "--home"]).arg(folder.path());
@@ -65,7 +65,7 @@ fn ports_that_the_kernel_chooses_are_shown_everywhere() {
 
 #[test]
 fn all_addresses_in_use_are_named_with_their_flags() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [first, second] = sockets.each_ref().map(|socket| socket.local_addr().unwrap().to_string());
@@ -115,7 +115,7 @@ fn all_addresses_in_use_are_named_with_their_flags() {
 
 #[test]
 fn each_server_can_be_switched_off() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().display().to_string();
     let labels =
@@ -158,7 +158,7 @@ fn each_server_can_be_switched_off() {
 
 #[test]
 fn offset_is_added_to_every_port() {
-    let _turn = turn();
+    let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let free = testkit::own_address();
     let lower = SocketAddr::new(free.ip(), free.port() - 7);

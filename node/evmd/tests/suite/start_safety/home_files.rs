@@ -1,7 +1,7 @@
 //! Checks the table of `docs/home-files.md`: the behaviour of `evmd start` if a file of a home folder is missing,
 //! empty, truncated, or from another chain. `EVMD_WRITE_DOCS=1` writes the file.
 
-use super::{Endpoints, Running, call, evmd, turn};
+use super::{Endpoints, Running, call, evmd, forking};
 use crate::common::{exported_chain, import, native_home, producing, transfer};
 use alloy_primitives::Address;
 use chain::Genesis;
@@ -170,7 +170,7 @@ fn table() -> String {
 fn damaged_home_files_have_the_documented_effect() {
     const BEGIN: &str = "<!-- table -->\n";
     const END: &str = "<!-- end -->\n";
-    let _turn = turn();
+    let _forking = forking();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let path = docs.join("home-files.md");
     let page = fs::read_to_string(&path).unwrap();

@@ -26,7 +26,7 @@ fn of_contracts(warnings: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn missing_required_contracts_are_reported_before_a_block_is_produced() {
-    let _turn = super::turn();
+    let _forking = super::forking();
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));
     genesis_without(&file, |contract| contract.is_required);
@@ -81,7 +81,7 @@ fn missing_required_contracts_are_reported_before_a_block_is_produced() {
 
 #[test]
 fn blocks_are_produced_without_optional_contracts() {
-    let _turn = super::turn();
+    let _forking = super::forking();
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("genesis.json"));
     genesis_without(&file, |contract| !contract.is_required);
