@@ -1,16 +1,16 @@
 //! Measures public-key recovery by every backend, by libsecp256k1 called directly, and by k256.
 //!
-//! `cargo bench --profile release --workspace --bench recover`. All of them use one thread.
+//! Run it with `cargo bench --profile release --workspace --bench recover`. Every measurement uses one thread.
 
 use benches::signatures::{self, compact, libsecp256k1};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use verify::{Backend, Job, Outcome, Reason, Recoverer};
 
-/// Batch lengths; the last one is far longer than a chunk of a backend.
+/// Batch lengths. The vector backends process up to 256 signatures at a time; the last batch is far longer.
 const BATCHES: [usize; 12] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 8_192];
-/// Signatures per sample of the one-by-one libraries, whose cost does not depend on the batch
-/// length.
+/// Signatures per iteration for the libraries that recover one signature at a time. Their cost per
+/// signature does not depend on the batch length.
 const SINGLES: usize = 64;
 
 fn batches(c: &mut Criterion) {
@@ -27,7 +27,7 @@ fn batches(c: &mut Criterion) {
             let mut outcomes = vec![Err(Reason::RecoveryId); batch];
             recoverer.recover_batch(&jobs[..batch], &mut outcomes);
             assert!(outcomes.iter().all(Outcome::is_ok));
-            // A different part of the jobs each time.
+            // Each iteration uses the next part of the jobs. The largest batch always uses all jobs.
             let mut from = 0;
             group.bench_function(BenchmarkId::from_parameter(batch), |b| {
                 b.iter(|| {
@@ -61,7 +61,8 @@ fn k256(job: &Job) -> [u8; 65] {
     key.to_encoded_point(false).as_bytes().try_into().expect("uncompressed")
 }
 
-/// Input that an attacker can send to slow a batch down. The scalar backend is libsecp256k1.
+/// Measures batches with input that an attacker could send to slow recovery down. The scalar backend,
+/// which calls libsecp256k1, is the comparison.
 fn adversarial(c: &mut Criterion) {
     let honest = signatures::jobs(256);
     let mixed = |worst: &[Job]| -> Vec<Job> {

@@ -6,8 +6,8 @@ use alloy_primitives::{Address, B256, U256};
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GenesisError {
-    /// The text is not JSON.
-    #[error("genesis is not JSON: {0}")]
+    /// The text is not JSON, or not an object of the expected structure.
+    #[error("genesis is not a valid JSON object: {0}")]
     Json(String),
     /// One field is missing, malformed or invalid.
     #[error("genesis field `{field}`: {reason}")]
@@ -36,18 +36,18 @@ pub struct HeaderError {
     pub violation: Violation,
 }
 
-/// A violated rule, with the expected and the found value.
+/// A violated rule. Most variants have the value that the rule requires and the value that was found.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
     /// A number differs from the required value.
     #[error("{field} is {found}, expected {expected}")]
     Number {
-        /// Header field, by its JSON name.
+        /// The header field, usually by its JSON name.
         field: &'static str,
         /// The value that the rules require.
         expected: U256,
-        /// The value in the header.
+        /// The value that was found: that of the field, or its length in bytes.
         found: U256,
     },
     /// A hash or root differs from the required value.
@@ -55,7 +55,7 @@ pub enum Violation {
     Hash {
         /// Header field, by its JSON name.
         field: &'static str,
-        /// The value from the rules, the parent or the execution.
+        /// The value from the rules, the parent, the body or the execution.
         expected: B256,
         /// The value in the header.
         found: B256,
@@ -63,26 +63,27 @@ pub enum Violation {
     /// A number is outside its bounds.
     #[error("{field} is {found}, allowed {min} to {max}")]
     Range {
-        /// Header field, by its JSON name.
+        /// The header field, or `size` for the RLP size of the block.
         field: &'static str,
         /// Minimum.
         min: u64,
         /// Maximum.
         max: u64,
-        /// The value in the header.
+        /// The value that was found: that of the field, or its size in bytes. For a parent with a very low gas limit,
+        /// that limit.
         found: u64,
     },
     /// A field of a later fork is present, or one of this fork is missing.
     #[error("{field} is {}, expected {}", presence(*.found), presence(*.expected))]
     Presence {
-        /// Header or body field, by its JSON name.
+        /// The header or body field, usually by its JSON name.
         field: &'static str,
         /// Whether the fork requires the field.
         expected: bool,
         /// Whether the block has it.
         found: bool,
     },
-    /// Validators make the blocks, and the miner of the block is not the account of one of them.
+    /// Validators produce the blocks of the chain, and the miner of this block is not the account of one of them.
     #[error("miner is {0}, which is not the account of a validator in the genesis")]
     Miner(Address),
     /// The logs bloom differs from that of the receipts.
@@ -93,7 +94,7 @@ pub enum Violation {
     Ommer {
         /// Position in the list.
         index: usize,
-        /// The violated rule.
+        /// How the ommer violates a rule.
         reason: &'static str,
     },
 }

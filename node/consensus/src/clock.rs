@@ -3,10 +3,10 @@
 //! Timestamps cannot decrease: a block that was produced while the system clock was an hour ahead keeps its
 //! timestamp, and every later block has at least the same. The wall clock is therefore compared with the
 //! monotonic clock before each block. After a step that is larger than a limit, time continues from the last
-//! wall time before the step, as the monotonic clock counts, until the wall clock agrees again.
+//! wall time before the step at the rate of the monotonic clock, until the wall clock agrees again.
 //!
-//! Time that a development method sets on purpose is not a step: add such an offset to the result of
-//! [`Clock::now`], and not to the source.
+//! A development method of JSON-RPC, such as `evm_increaseTime`, moves the time on purpose, which is not a step. Its
+//! offset must be added to the result of [`Clock::now`], and not to the source.
 
 use std::{
     fmt,
@@ -19,15 +19,15 @@ use std::{
 
 /// The clocks of a machine.
 pub trait TimeSource: Send {
-    /// The date. It can be set, by an operator or by a time service.
+    /// The time of the wall clock, which an operator or a time service can set.
     fn wall(&self) -> SystemTime;
 
     /// The time since a fixed instant. It cannot be set.
     fn monotonic(&self) -> Duration;
 }
 
-/// The clocks of this machine. The monotonic one counts the time in which the machine is suspended: otherwise each
-/// resume would look like a step of the wall clock.
+/// The clocks of this machine. On Linux, the monotonic one also counts the time during which the machine is suspended:
+/// otherwise each resume would look like a step of the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemTimeSource;
 
@@ -53,8 +53,8 @@ impl TimeSource for SystemTimeSource {
 pub struct ClockStatus(Arc<AtomicI64>);
 
 impl ClockStatus {
-    /// Seconds by which the wall clock is ahead of the time in use (negative if it is behind): one more than the whole
-    /// seconds of the difference. 0 if the wall clock is in use.
+    /// Returns the seconds by which the wall clock is ahead of the time in use, negative if it is behind, and 0 if the wall
+    /// clock is in use. The absolute value is the whole seconds plus one, so that it is never 0 after a step.
     pub fn step_seconds(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -75,13 +75,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts with the wall time of `source` and does not follow steps above `max_step`.
+    /// Creates a clock that starts with the wall time of `source` and does not follow steps above `max_step`.
     pub fn new(source: Box<dyn TimeSource>, max_step: Duration, status: ClockStatus) -> Self {
         let (wall, monotonic) = (source.wall(), source.monotonic());
         Self { source, max_step, wall, monotonic, status }
     }
 
-    /// The current time.
+    /// Returns the current time, and logs when it starts or stops to differ from the wall clock.
     pub fn now(&mut self) -> SystemTime {
         let (wall, monotonic) = (self.source.wall(), self.source.monotonic());
         let expected = self.wall + monotonic.saturating_sub(self.monotonic);

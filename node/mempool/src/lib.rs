@@ -1,9 +1,10 @@
 //! The mempool stores accepted transactions that are not yet included in a block. Each sender has one lane, which
-//! is sorted by nonce. Blocks select transactions by effective priority fee and then arrival.
+//! is sorted by nonce. The pool selects transactions for a block by effective priority fee and then by arrival.
 //!
 //! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and *queued*
-//! after the gap. The pool sorts its lanes by their first transactions, for producing blocks, and by the ends of
-//! their pending rows and of their queues, for evictions when the pool is full. With n lanes, a change costs
+//! after the gap. The pool keeps its lanes in several orders: by the offer of the first pending
+//! transaction for blocks, and by the lowest offer among the pending transactions (a *row*) and among the queued
+//! ones for evictions when the pool is full. With n lanes, a change costs
 //! O(log n), a new base fee costs nothing (see `order`), and a block costs O(log n) for each transaction in it.
 //! When the pool becomes full, it walks all lanes to list the ends of pending rows, and maintains this list until
 //! an eighth of the pending slots is free. This happens at most once per block.
@@ -49,7 +50,7 @@ use storage::{Account, prefetch};
 const LANES_AHEAD: usize = 4;
 /// Number of accounts between the prefetch of an account's index position and its lookup.
 const ACCOUNTS_AHEAD: usize = 16;
-/// Maximum number of senders looked up before their lanes are changed, so that the results stay in the L1 cache.
+/// Maximum number of lanes that are looked up before they are changed, so that the results stay in the L1 cache.
 const SENDERS_AT_ONCE: usize = 256;
 /// Number of transactions removed from lanes before they are removed from the indexes, for the same reason.
 const REMOVED_AT_ONCE: usize = 64;

@@ -13,8 +13,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    // The script is generated in memory, because the generator panics if a write fails, for example to a closed
-    // pipe.
+    // The script is generated in memory, because the generator panics if a write fails, for example because the
+    // disk is full.
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "evmd", &mut script);
     let mut out = crate::cli::stdout();

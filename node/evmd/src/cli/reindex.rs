@@ -16,6 +16,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let home = Home::reindex(&args.home.path()?)?;
     let head = home.view()?.number();
     let seconds = begun.elapsed().as_secs_f64();
-    writeln!(crate::cli::stdout(), "built the index of {} blocks in {seconds:.1} s", head + 1)?;
+    writeln!(
+        crate::cli::stdout(),
+        "rebuilt the index in {seconds:.1} s; the head is block {head}"
+    )?;
     Ok(())
 }

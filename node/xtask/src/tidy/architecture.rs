@@ -15,8 +15,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     missing.chain(fields).collect()
 }
 
-/// Names `Type::field` in the first cells of rows, with their lines, if the file of the row has no such field. A row
-/// without a path refers to the file of the row before it.
+/// Returns each name `Type::field` in the first cell of a row, with its line number, if the file of the row has no such
+/// field. A row without a path refers to the file of the row before it.
 fn unknown_fields<'a>(tree: &Tree, page: &'a str) -> Vec<(usize, &'a str)> {
     let mut unknown = Vec::new();
     let mut file = "";

@@ -1,5 +1,5 @@
-//! Formats YAML in the style of the Cosmos tools: keys are in alphabetical order, and strings that could be read as
-//! other types are in double quotes.
+//! Formats YAML in the style of the Cosmos tools: keys are in alphabetical order, and strings are in double
+//! quotes if they could be read as other types or contain characters that may have a meaning in YAML.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -57,7 +57,7 @@ fn below(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// Whether a value takes several lines.
+/// Whether a value is a non-empty map or list, which starts on a line of its own.
 fn nests(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
         || value.as_array().is_some_and(|list| !list.is_empty())
@@ -70,7 +70,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// Formats a string, in quotes if it could otherwise be read as another type.
+/// Formats a string, in quotes if it could be read as another type or contains a character that may have a meaning.
 fn scalar(text: &str) -> String {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let number = text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
