@@ -1,6 +1,6 @@
-//! Event queries in CometBFT's language: `tx.height >= 5 AND message.sender = 'cosmos1...'`.
+//! Parses and evaluates event queries in CometBFT's language: `tx.height >= 5 AND message.sender = 'cosmos1...'`.
 //!
-//! This module does no I/O.
+//! This crate does no I/O.
 
 /// Maximum number of conditions in a query.
 const MAX_CONDITIONS: usize = 16;
@@ -31,7 +31,7 @@ pub enum Operator {
     Exists,
 }
 
-/// The operators. An operator that is a prefix of another one comes after it.
+/// The operators in the order in which they are tried. An operator that is a prefix of another one comes after it.
 const OPERATORS: [(&str, Operator); 7] = [
     ("<=", Operator::LessOrEqual),
     (">=", Operator::GreaterOrEqual),
@@ -42,10 +42,10 @@ const OPERATORS: [(&str, Operator); 7] = [
     ("EXISTS", Operator::Exists),
 ];
 
-/// One condition on an attribute of an event, which is named `type.attribute`.
+/// One condition on an attribute of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Type and name of the attribute.
+    /// The name `type.attribute`.
     pub key: String,
     /// How the value is compared.
     pub operator: Operator,
@@ -54,25 +54,25 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether the value of an attribute satisfies the condition. Values are compared as text, or as numbers if
-    /// the operator needs an order.
+    /// Whether the value of an attribute satisfies the condition. `<`, `<=`, `>` and `>=` compare unsigned integers of
+    /// 128 bits, and are not satisfied if either value is not one. The other operators compare text.
     pub fn is_met_by(&self, found: &str) -> bool {
-        let ordered = |met: fn(&u128, &u128) -> bool| {
-            let both = found.parse().ok().zip(self.value.parse().ok());
-            both.is_some_and(|(found, wanted)| met(&found, &wanted))
+        let compare = |compare: fn(&u128, &u128) -> bool| {
+            let numbers = found.parse().ok().zip(self.value.parse().ok());
+            numbers.is_some_and(|(found, value)| compare(&found, &value))
         };
         match self.operator {
             Operator::Equal => found == self.value,
-            Operator::Less => ordered(u128::lt),
-            Operator::LessOrEqual => ordered(u128::le),
-            Operator::Greater => ordered(u128::gt),
-            Operator::GreaterOrEqual => ordered(u128::ge),
+            Operator::Less => compare(u128::lt),
+            Operator::LessOrEqual => compare(u128::le),
+            Operator::Greater => compare(u128::gt),
+            Operator::GreaterOrEqual => compare(u128::ge),
             Operator::Contains => found.contains(&self.value),
             Operator::Exists => true,
         }
     }
 
-    /// The same for a hash, which is compared without regard to case or prefix.
+    /// Does the same as [`Self::is_met_by`] for a hash, which is compared without regard to case or an `0x` prefix.
     pub fn is_met_by_hash(&self, found: &str) -> bool {
         let digits = |text: &str| {
             let lower = text.to_ascii_lowercase();
@@ -86,14 +86,14 @@ impl Condition {
 /// Parses several queries. All conditions have to hold.
 ///
 /// # Errors
-/// If a query is malformed, or if there are too many conditions.
+/// If a query is malformed or too long, or if there are too many conditions.
 pub fn parse_all<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<Condition>, InvalidQuery> {
     let mut conditions = Vec::new();
     for text in texts {
         conditions.extend(parse(text)?);
         if conditions.len() > MAX_CONDITIONS {
-            let most = format!("query has more than {MAX_CONDITIONS} conditions");
-            return Err(InvalidQuery(most));
+            let message = format!("query has more than {MAX_CONDITIONS} conditions");
+            return Err(InvalidQuery(message));
         }
     }
     Ok(conditions)
@@ -145,7 +145,7 @@ fn condition(text: &str) -> Result<(Condition, &str), InvalidQuery> {
     Ok((condition, rest.trim_start()))
 }
 
-/// Parses a quoted string or a number.
+/// Parses a quoted string, or the text up to the next white space. Returns it with the rest of the text.
 fn value(text: &str) -> Result<(&str, &str), InvalidQuery> {
     for quote in ['\'', '"'] {
         if let Some(quoted) = text.strip_prefix(quote) {
@@ -182,25 +182,25 @@ mod tests {
 
     #[test]
     fn malformed_queries_are_refused() {
-        for (query, said) in [
+        for (query, reason) in [
             ("sender='a'", "expected type.attribute at \"sender='a'\""),
             ("a.b ~ 1", "expected an operator at \"~ 1\""),
             ("a.b = 'x", "expected a closing quote at \"'x\""),
             ("a.b =", "expected a value at \"\""),
             ("a.b = 1 OR c.d = 2", "expected AND at \"OR c.d = 2\""),
         ] {
-            assert_eq!(parse(query).unwrap_err().0, format!("query: {said}"));
+            assert_eq!(parse(query).unwrap_err().0, format!("query: {reason}"));
         }
         assert!(parse(&" ".repeat(4097)).is_err());
-        let many = |count| parse_all(std::iter::repeat_n("a.b=1 AND c.d=2", count)).is_ok();
-        assert!(many(8) && !many(9));
+        let is_accepted = |count| parse_all(std::iter::repeat_n("a.b=1 AND c.d=2", count)).is_ok();
+        assert!(is_accepted(8) && !is_accepted(9));
     }
 
     #[test]
-    fn numbers_are_compared_by_value() {
-        let met = |query: &str, found: &str| parse(query).unwrap()[0].is_met_by(found);
-        assert!(met("a.b < 10", "9") && !met("a.b < 10", "10") && met("a.b <= 10", "10"));
-        assert!(met("a.b > 9", "10") && met("a.b >= 10", "10") && !met("a.b > 9", "x"));
-        assert!(met("a.b CONTAINS 'bc'", "abcd") && met("a.b EXISTS", ""));
+    fn order_operators_compare_numbers_by_value() {
+        let is_met = |query: &str, found: &str| parse(query).unwrap()[0].is_met_by(found);
+        assert!(is_met("a.b < 10", "9") && !is_met("a.b < 10", "10") && is_met("a.b <= 10", "10"));
+        assert!(is_met("a.b > 9", "10") && is_met("a.b >= 10", "10") && !is_met("a.b > 9", "x"));
+        assert!(is_met("a.b CONTAINS 'bc'", "abcd") && is_met("a.b EXISTS", ""));
     }
 }

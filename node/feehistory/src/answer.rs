@@ -7,7 +7,7 @@ const PREFIX: usize = 3;
 /// Maximum number of digits of a 64-bit number.
 const MAX_HEX_DIGITS: usize = 16;
 
-/// Appends a price as a JSON string.
+/// Appends a number as a JSON string in hex.
 pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
     let Ok(low) = u64::try_from(value) else {
         write!(out, "\"{value:#x}\"").expect("writing to a Vec does not fail");
@@ -25,7 +25,7 @@ pub(super) fn put_hex(out: &mut Vec<u8>, value: u128) {
     out.truncate(end);
 }
 
-/// The eight hexadecimal digits of a number, one byte each, computed together.
+/// Returns the eight hexadecimal digits of a number, one byte each, computed together.
 const fn hex_digits(value: u32) -> [u8; 8] {
     let mut nibbles = value as u64;
     nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
@@ -36,9 +36,9 @@ const fn hex_digits(value: u32) -> [u8; 8] {
     (nibbles + 0x3030_3030_3030_3030 + letters * 0x27).to_be_bytes()
 }
 
-/// The columns of a response. Each column consists of pieces, which are JSON values with a comma after each.
+/// The columns of a response. Each column consists of pieces of text: JSON values with a comma after each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AnswerWriter<'a> {
+pub(super) struct ResponseWriter<'a> {
     pub(super) reward: &'a [&'a [u8]],
     pub(super) base_fee: &'a [&'a [u8]],
     pub(super) next_base_fee: &'a str,
@@ -48,15 +48,15 @@ pub(super) struct AnswerWriter<'a> {
     pub(super) blob_ratio: &'a [&'a [u8]],
 }
 
-/// Number of bytes of the field names of a response.
-const NAMES: usize = 192;
+/// Bytes reserved for the field names, the block number and the fees of the next block.
+const OTHER_BYTES: usize = 192;
 
-impl AnswerWriter<'_> {
-    /// Writes the response. Without percentiles it has no rewards.
+impl ResponseWriter<'_> {
+    /// Writes the response. `has_rewards` is false for a request without percentiles.
     pub(super) fn write(&self, oldest: u64, has_rewards: bool) -> Vec<u8> {
         let columns = [self.reward, self.base_fee, self.ratio, self.blob_fee, self.blob_ratio];
         let length = columns.iter().flat_map(|pieces| pieces.iter()).map(|piece| piece.len());
-        let mut out = Vec::with_capacity(length.sum::<usize>() + NAMES);
+        let mut out = Vec::with_capacity(length.sum::<usize>() + OTHER_BYTES);
         out.extend_from_slice(b"{\"oldestBlock\":");
         put_hex(&mut out, oldest.into());
         if has_rewards {
@@ -71,7 +71,7 @@ impl AnswerWriter<'_> {
     }
 }
 
-/// Appends a field whose value is the list of the values of a column and of one further value, if there is one.
+/// Appends a field whose value is a list: the values of a column, and then `last` if there is one.
 fn put_list(out: &mut Vec<u8>, name: &str, pieces: &[&[u8]], last: Option<&str>) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
@@ -90,9 +90,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hex_is_as_the_formatter_writes_it() {
-        let some = (0..64).map(|shift| 0xfedc_ba98_7654_3210_u128 >> shift);
-        for value in some.chain([0, 1, 15, 16, u128::from(u64::MAX), u128::from(u64::MAX) + 1]) {
+    fn hex_equals_that_of_the_formatter() {
+        let shifted = (0..64).map(|shift| 0xfedc_ba98_7654_3210_u128 >> shift);
+        for value in shifted.chain([0, 1, 15, 16, u128::from(u64::MAX), u128::from(u64::MAX) + 1]) {
             let mut out = Vec::new();
             put_hex(&mut out, value);
             assert_eq!(String::from_utf8(out).unwrap(), format!("\"{value:#x}\""));

@@ -1,4 +1,4 @@
-//! The rows of recent blocks in memory, as columns of JSON text. A response consists of a few slices of them.
+//! Holds the rows of recent blocks in memory as columns of JSON text. A response consists of a few slices of them.
 //!
 //! Rows are added block by block to immutable chunks. A response is written without a lock, from the chunks that exist
 //! when it starts. Rewards depend on the percentiles, so their texts are cached by chunk and list of percentiles.
@@ -6,23 +6,23 @@
 mod chunk;
 mod rewards;
 
-use super::{AnswerWriter, FeeEntry};
+use super::{FeeEntry, ResponseWriter};
 use arc_swap::ArcSwap;
 use chunk::{CHUNK_BLOCKS, Chunk, Column};
 use rewards::RewardTexts;
 use std::sync::Arc;
 
-/// Minimum number of blocks in memory, if they have few tips. It covers requests of the maximum length at the head, and
-/// requests that begin as far behind the head.
+/// Number of recent blocks that are served from memory, unless they have too many priority fees. It is four times the
+/// default maximum length of a request, so most requests that end before the head are covered too.
 pub const RECENT_BLOCKS: usize = 4096;
-/// Maximum number of tips of all blocks in memory. A tip takes 24 bytes, so they take about 100 MB.
+/// Maximum number of priority fees ([`crate::Tip`]) of all blocks in memory. Each takes 24 bytes: 100 MB in total.
 const MAX_TIPS: usize = 4 << 20;
 
 /// The rows of consecutive blocks. The value is immutable: a new block creates a new value, which shares all chunks
 /// except the last one.
 #[derive(Debug, Default)]
 struct Recent {
-    /// The branch of the blocks: the number of branches that were undone before them.
+    /// The branch of the blocks: the number of branches that were undone before it.
     branch: u64,
     chunks: Vec<Arc<Chunk>>,
     /// The id of the next chunk.
@@ -31,7 +31,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// Returns the first block. The result is meaningless without blocks.
+    /// Returns the number of the first block. The result is meaningless without blocks.
     fn first(&self) -> u64 {
         let stored = self.chunks.first().map_or(0, |chunk| chunk.first);
         stored.max(self.end().saturating_sub(RECENT_BLOCKS as u64))
@@ -46,8 +46,8 @@ impl Recent {
         !self.chunks.is_empty() && self.first() <= first && first <= last && last < self.end()
     }
 
-    /// Returns these rows with the row of a further block. If it does not follow the last one, or is of another branch,
-    /// the others are removed.
+    /// Returns these rows with the row of a further block. If that block does not follow the last one, or is of another
+    /// branch, the other rows are removed.
     fn with(&self, branch: u64, number: u64, entry: Arc<FeeEntry>) -> Self {
         let (mut chunks, mut tips) = (self.chunks.clone(), self.tips);
         if number != self.end() || branch != self.branch {
@@ -81,7 +81,7 @@ impl Recent {
     }
 }
 
-/// Some blocks of a chunk.
+/// Consecutive blocks of a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Span<'a> {
     chunk: &'a Chunk,
@@ -103,14 +103,14 @@ pub struct FeeColumns {
 }
 
 impl FeeColumns {
-    /// Returns the number of the next block of a branch to add without a gap, or `None` without blocks of it.
-    /// `branch` is the number of branches that were undone before.
+    /// Returns the number of the next block to add without a gap, or `None` if no block of this branch is in memory.
+    /// `branch` is the number of branches that were undone before it.
     pub fn next(&self, branch: u64) -> Option<u64> {
         let recent = self.recent.load();
         (recent.branch == branch && !recent.chunks.is_empty()).then(|| recent.end())
     }
 
-    /// Adds the row of a block. If it does not follow the last one, or is of another branch, the others are removed.
+    /// Adds the row of a block. If the block does not follow the last one, or is of another branch, removes the others.
     pub fn push(&self, branch: u64, number: u64, entry: FeeEntry) {
         let entry = Arc::new(entry);
         self.recent.rcu(|recent| recent.with(branch, number, Arc::clone(&entry)));
@@ -143,7 +143,7 @@ impl FeeColumns {
         let column = |column: fn(&Chunk) -> &Column| -> Vec<&[u8]> {
             spans.iter().map(|span| span.slice(column)).collect()
         };
-        let writer = AnswerWriter {
+        let writer = ResponseWriter {
             reward: &rewards,
             base_fee: &column(|chunk| &chunk.base_fee),
             next_base_fee: &newest.next_base_fee,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_blocks_are_removed() {
+    fn oldest_blocks_are_removed() {
         let columns = FeeColumns::default();
         assert_eq!(columns.next(0), None);
         for number in 7..7 + 2 * RECENT_BLOCKS as u64 {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn cached_rewards_are_those_of_the_tips() {
+    fn cached_rewards_equal_computed_ones() {
         let columns = FeeColumns::default();
         let mut lists: Vec<Vec<f64>> = (0..40).map(|list| vec![f64::from(list), 77.5]).collect();
         lists.push((0..17_u32).map(f64::from).collect());
@@ -277,7 +277,7 @@ mod tests {
 
     /// Responses begin and end at, before and after the boundaries of chunks.
     #[test]
-    fn answers_join_chunks() {
+    fn responses_join_chunks() {
         let columns = FeeColumns::default();
         let size = CHUNK_BLOCKS as u64;
         (0..3 * size).for_each(|number| columns.push(0, number, entry(number, 1)));
@@ -294,9 +294,8 @@ mod tests {
         }
     }
 
-    /// A response is written from the blocks that a reader holds, while others are added.
     #[test]
-    fn readers_keep_what_they_read() {
+    fn readers_keep_their_blocks_while_others_are_added() {
         let columns = FeeColumns::default();
         columns.push(0, 5, entry(5, 1));
         let before = columns.recent.load_full();
@@ -305,9 +304,9 @@ mod tests {
         assert!(before.has(5, 5) && !columns.has(0, 5, 5));
     }
 
-    /// Tips are limited too, but the newest chunk stays.
+    /// The number of priority fees is limited too, but the newest chunk stays.
     #[test]
-    fn blocks_with_many_tips_are_removed_earlier() {
+    fn blocks_with_many_priority_fees_are_removed_sooner() {
         let columns = FeeColumns::default();
         let tips = MAX_TIPS / CHUNK_BLOCKS / 2 + 1;
         (0..3 * CHUNK_BLOCKS as u64)

@@ -1,4 +1,4 @@
-//! The fee row of one block in memory.
+//! Holds the fee row of one block in memory.
 
 use super::{RowReader, Text, put_hex};
 
@@ -44,14 +44,14 @@ impl FeeEntry {
         })
     }
 
-    /// Returns the effective tip at a percentile, like [`super::FeeRow::rewards`].
+    /// Returns the effective priority fee at a percentile, like [`super::FeeRow::rewards`].
     pub fn reward(&self, percentile: f64) -> u128 {
         let Some(last) = self.tips.len().checked_sub(1) else { return 0 };
         let threshold = (self.gas_used as f64 * percentile / 100.0) as u64;
         self.tips[self.gas.partition_point(|gas| *gas < threshold).min(last)]
     }
 
-    /// Returns the number of tips.
+    /// Returns the number of distinct priority fees.
     pub(super) const fn tips(&self) -> usize {
         self.tips.len()
     }
@@ -62,7 +62,7 @@ impl FeeEntry {
     }
 }
 
-/// Writes the rewards of a block as a JSON list.
+/// Appends the rewards of a block as a JSON list.
 pub(super) fn put_rewards(out: &mut Vec<u8>, percentiles: &[f64], reward: impl Fn(f64) -> u128) {
     out.push(b'[');
     for (index, percentile) in percentiles.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! The fee history. A row with the header scalars and the exact gas-weighted distribution of effective tips is stored
-//! with each block, so that `eth_feeHistory` reads no receipts.
+//! Implements the fee history. A row with header values and the exact gas-weighted distribution of effective priority
+//! fees ([`Tip`]) is stored with each block, so that `eth_feeHistory` reads no receipts.
 //!
 //! The pipeline creates a [`FeeRow`] and the chain stores it. [`RowReader`] finds percentiles in a stored row
-//! without decoding its tips. [`FeeColumns`] holds the rows of recent blocks in memory in the form of
+//! without decoding its priority fees. [`FeeColumns`] holds the rows of recent blocks in memory as parts of
 //! responses, and [`StoredAnswer`] writes the response about older ones. This crate never reads a block or a
 //! receipt.
 
@@ -13,7 +13,7 @@ mod of_block;
 mod row;
 mod stored;
 
-use answer::{AnswerWriter, put_hex};
+use answer::{ResponseWriter, put_hex};
 pub use columns::{FeeColumns, RECENT_BLOCKS};
 pub use entry::FeeEntry;
 pub use of_block::fee_row;

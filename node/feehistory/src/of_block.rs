@@ -1,4 +1,4 @@
-//! Creates the row of a block that was just executed.
+//! Creates the fee-history row of a block from its header and transactions.
 
 use super::{FeeRow, Tip};
 use alloy_consensus::{Header, Transaction as _};
@@ -16,7 +16,8 @@ pub fn fee_row<'a>(
 ) -> FeeRow {
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
     let tips = txs.map(|(tx, gas)| Tip {
-        // Before London the whole price is the tip. The fee cap of a mined transaction is never below the base fee.
+        // Before London the base fee is 0, so the whole price counts. The fee cap of a mined transaction is never below
+        // the base fee.
         tip: tx.effective_tip_per_gas(base_fee).unwrap_or(0),
         gas,
     });

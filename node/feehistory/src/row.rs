@@ -1,38 +1,38 @@
-//! The row of one block, in memory and in its stored form.
+//! Defines the row of one block, in memory and in its stored form.
 //!
 //! A stored row begins with the values of `eth_feeHistory` as JSON text, so that a response is assembled by copying:
 //!
-//! | Bytes | What |
+//! | Bytes | Content |
 //! |--:|---|
 //! | 8 | gas used |
 //! | 4 | lengths of the four texts |
 //! | 1 | length of the scalars |
-//! | 1 | width of a tip |
+//! | 1 | width of a priority fee |
 //! | 1 | width of a gas sum |
-//! | 4 | number of tips |
+//! | 4 | number of priority fees |
 //! | | texts of base fee, gas used ratio, blob base fee and blob gas used ratio, with a comma after each |
 //! | | RLP list of the scalars except gas used |
-//! | | tips in ascending order |
-//! | | for each tip, the gas used by transactions with this tip or a lower one |
+//! | | effective priority fees in ascending order |
+//! | | for each priority fee, the gas used by transactions with this priority fee or a lower one |
 //!
-//! Numbers are big-endian. Tips and gas sums have the minimum width that fits the maximum, and gas sums at least one
-//! byte. A percentile is therefore found by a binary search in the stored bytes.
+//! Numbers are big-endian. All priority fees have the minimum width that fits the highest one, and so have all gas
+//! sums, but at least one byte. A percentile is therefore found by a binary search in the stored bytes.
 
 use alloy_rlp::{Decodable, Encodable, Error, Header};
 use std::ops::Range;
 
 /// Number of texts in a row.
 const TEXTS: usize = 4;
-/// Positions of the lengths, of the two widths, and of the number of tips.
+/// Positions of the lengths, of the two widths, and of the number of priority fees.
 const LENGTHS: usize = 8;
 const TIP_WIDTH: usize = LENGTHS + TEXTS + 1;
 const GAS_WIDTH: usize = TIP_WIDTH + 1;
 const COUNT: usize = GAS_WIDTH + 1;
 /// Number of bytes before the texts.
 const HEAD: usize = COUNT + 4;
-/// Number of bytes that one read loads.
+/// Number of bytes that [`word`] loads at once.
 const WORD_BYTES: usize = 8;
-/// Maximum width of a tip and of a gas sum.
+/// Maximum width of a priority fee and of a gas sum.
 const MAX_TIP_BYTES: usize = 16;
 const MAX_GAS_BYTES: usize = WORD_BYTES;
 
@@ -55,21 +55,21 @@ pub struct FeeRow {
     pub blob_base_fee: u128,
     /// Blob base fee of the next block in wei.
     pub next_blob_base_fee: u128,
-    /// The distinct effective tips in ascending order, with the gas used at each.
+    /// The distinct effective priority fees in ascending order, with the gas used at each.
     pub tips: Vec<Tip>,
 }
 
-/// Gas used at one effective tip.
+/// Gas used at one effective priority fee.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tip {
-    /// Effective tip in wei per gas.
+    /// Effective priority fee in wei per gas.
     pub tip: u128,
     /// Gas used by the transactions that paid it.
     pub gas: u64,
 }
 
 impl FeeRow {
-    /// Sorts the tips of the transactions of a block and merges equal ones.
+    /// Sorts the priority fees of the transactions of a block and merges equal ones.
     pub fn distribution(mut tips: Vec<Tip>) -> Vec<Tip> {
         tips.sort_unstable();
         tips.dedup_by(|later, earlier| {
@@ -92,8 +92,8 @@ impl FeeRow {
         ratio(self.blob_gas_used, self.blob_gas_max)
     }
 
-    /// Returns the effective tip at each percentile. As in geth, this is the first tip at which the gas used reaches
-    /// `gas_used * percentile / 100`, or zero without transactions.
+    /// Returns the effective priority fee at each percentile. As in geth, this is the lowest one at which the gas sum
+    /// reaches `gas_used * percentile / 100`, or zero without transactions.
     pub fn rewards(&self, percentiles: &[f64]) -> Vec<u128> {
         let bytes = self.to_bytes();
         let row = RowReader::new(&bytes).expect("the row was just encoded");
@@ -112,7 +112,7 @@ impl FeeRow {
         let gas: u64 = self.tips.iter().map(|tip| tip.gas).sum();
         let greatest = self.tips.last().map_or(0, |tip| tip.tip);
         let tip_bytes = MAX_TIP_BYTES - greatest.leading_zeros() as usize / 8;
-        // At least one byte, so that the length of a row limits the number of its tips.
+        // At least one byte, so that the length of a row limits the number of its priority fees.
         let gas_bytes = (MAX_GAS_BYTES - gas.leading_zeros() as usize / 8).max(1);
         let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a few numbers are short");
         let count = u32::try_from(self.tips.len()).expect("a block has fewer transactions");
@@ -179,7 +179,7 @@ fn ratio(used: u64, limit: u64) -> f64 {
     if limit == 0 { 0.0 } else { used as f64 / limit as f64 }
 }
 
-/// The values that a row contains as text.
+/// A value that a row contains as text.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
     /// Base fee as a JSON string.
@@ -201,7 +201,7 @@ pub struct RowReader<'a> {
     row: &'a [u8],
     /// Gas used.
     pub gas_used: u64,
-    /// Position of the tips, which the gas sums follow.
+    /// Position of the priority fees, which precede the gas sums.
     tips: usize,
     gas: usize,
     tip_bytes: usize,
@@ -213,7 +213,7 @@ impl<'a> RowReader<'a> {
     /// Locates the parts of a stored row.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a row. Does not check the scalars.
+    /// Returns an error if the lengths in the row do not add up. Checks neither the texts nor the scalars.
     #[inline]
     pub fn new(row: &'a [u8]) -> alloy_rlp::Result<Self> {
         let head = row.first_chunk::<HEAD>().ok_or(Error::InputTooShort)?;
@@ -238,7 +238,7 @@ impl<'a> RowReader<'a> {
     /// Returns a value as JSON text.
     ///
     /// # Errors
-    /// Returns an error if it is not UTF-8.
+    /// Returns an error if it is not UTF-8 or no comma follows it.
     pub fn text(&self, text: Text) -> alloy_rlp::Result<&'a str> {
         let bytes = &self.row[self.range(text)];
         let text = bytes.strip_suffix(b",").and_then(|bytes| str::from_utf8(bytes).ok());
@@ -261,7 +261,7 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// Decodes the row without its tips.
+    /// Decodes the row without its priority fees.
     ///
     /// # Errors
     /// Returns an error if the scalars are not valid RLP.
@@ -281,8 +281,8 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// Like [`FeeRow::rewards`], for one percentile. No branch of the search depends on the result of a comparison,
-    /// because it would be mispredicted.
+    /// Does the same as [`FeeRow::rewards`] for one percentile. No branch of the search depends on the result of a
+    /// comparison, because such branches are often mispredicted.
     #[inline]
     pub fn reward(&self, percentile: f64) -> u128 {
         if self.count == 0 {
@@ -299,7 +299,7 @@ impl<'a> RowReader<'a> {
         self.tip(low)
     }
 
-    /// Returns the tips in ascending order, each with the gas used by transactions with this tip or a lower one.
+    /// Returns the priority fees in ascending order, each with the gas used by transactions with this or a lower one.
     pub fn tips(&self) -> impl Iterator<Item = (u128, u64)> + '_ {
         (0..self.count).map(|index| (self.tip(index), self.gas(index)))
     }
@@ -315,21 +315,21 @@ impl<'a> RowReader<'a> {
         u128::from(high) << (8 * WORD_BYTES) | u128::from(low)
     }
 
-    /// Returns the gas used at this tip and at lower ones.
+    /// Returns the gas used at this priority fee and at lower ones.
     #[inline]
     fn gas(&self, index: usize) -> u64 {
         word(self.row, self.gas + (index + 1) * self.gas_bytes, self.gas_bytes)
     }
 }
 
-/// Returns the position of a text, or of the scalars or tips after the last text.
+/// Returns the position of a text, or of the scalars or priority fees after the last text.
 #[inline]
 fn start(row: &[u8], part: usize) -> usize {
     let lengths = &row[LENGTHS..TIP_WIDTH];
     HEAD + lengths[..part].iter().map(|length| usize::from(*length)).sum::<usize>()
 }
 
-/// Reads the big-endian number of `width` bytes, at most eight, that ends at `end`, which is after the head. This is
+/// Reads the big-endian number of `width` bytes, at most eight, that ends at `end`, which is after the head. It takes
 /// one load and a mask. A copy of `width` bytes takes ten times as long.
 #[inline]
 fn word(row: &[u8], end: usize, width: usize) -> u64 {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_survives_its_encoding() {
+    fn row_survives_its_encoding() {
         let greatest = Tip { tip: u128::MAX, gas: 21_000 };
         for tips in [vec![], vec![Tip { tip: 0, gas: 1 }], vec![Tip { tip: 7, gas: 1 }, greatest]] {
             let row = FeeRow { gas_used: 9, blob_base_fee: u128::MAX, tips, ..FeeRow::default() };
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reward_is_the_first_tip_that_reaches_its_percentile() {
+    fn reward_is_the_lowest_priority_fee_that_reaches_its_percentile() {
         for count in 0..40_u64 {
             let tips = (0..count).map(|n| (1 + n * n % 7, u128::from(n) << (n % 4 * 30)));
             let row = row(&tips.collect::<Vec<_>>());
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn tips_without_gas_are_refused_when_the_length_does_not_bound_them() {
+    fn gas_sums_of_zero_width_are_rejected() {
         let free = FeeRow { tips: vec![Tip { tip: 0, gas: 0 }], ..FeeRow::default() };
         let mut bytes = free.to_bytes();
         assert_eq!(FeeRow::read(&bytes), Ok(free));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_tips_are_joined() {
+    fn equal_priority_fees_are_merged() {
         assert_eq!(row(&[(1, 7), (2, 7)]).tips, [Tip { tip: 7, gas: 3 }]);
     }
 }

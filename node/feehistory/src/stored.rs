@@ -1,6 +1,6 @@
-//! The response about blocks that are not in memory, which is written row by row.
+//! Writes the response about blocks that are not in memory, row by row.
 
-use super::{AnswerWriter, RowReader, Text, entry::put_rewards};
+use super::{ResponseWriter, RowReader, Text, entry::put_rewards};
 
 /// Typical length of the text of a reward, and of a price or ratio.
 const REWARD_CHARS: usize = 14;
@@ -61,7 +61,7 @@ impl<'p> StoredAnswer<'p> {
 
     /// Returns the response as JSON text.
     pub fn finish(self) -> Vec<u8> {
-        AnswerWriter {
+        ResponseWriter {
             reward: &[&self.reward],
             base_fee: &[&self.base_fee],
             next_base_fee: &format!("\"{:#x}\"", self.next_base_fee),
@@ -80,7 +80,7 @@ mod tests {
     use crate::{FeeColumns, FeeEntry, FeeRow, Tip};
 
     #[test]
-    fn both_writers_write_what_serde_reads() {
+    fn both_writers_write_the_same_valid_json() {
         let tips = vec![Tip { tip: 1, gas: 21_000 }, Tip { tip: 17, gas: 79_000 }];
         let row = FeeRow {
             base_fee: 1_000_000_000,

@@ -1,7 +1,7 @@
-//! The decimal of cosmos-sdk: a signed integer that counts units of 10^-18.
+//! Implements the decimals of the Cosmos SDK: signed integers that count units of 10^-18.
 //!
-//! Never rounds silently: multiplication rounds half to even, everything else is exact or says
-//! that it truncates. Never wraps: a value past [`LegacyDec::MAX`] is an error.
+//! The product of two decimals is rounded half to even. All other results are exact unless their documentation
+//! states how they are rounded. Nothing wraps: a value beyond [`LegacyDec::MAX`] is an error.
 
 mod text;
 
@@ -9,19 +9,19 @@ use alloy_primitives::{Sign, U256, U512, Uint, aliases::I512};
 
 pub use text::DecError;
 
-/// Units of one: 10^18.
+/// The number of units in 1: 10^18.
 const ONE: u64 = 1_000_000_000_000_000_000;
 /// Digits after the point.
 const FRACTION_DIGITS: usize = 18;
-/// Greatest magnitude, in units of 10^-18: 2^256 * 10^18, as in `cosmossdk.io/math`.
+/// Maximum magnitude in units of 10^-18: 2^256 * 10^18, as in `cosmossdk.io/math`.
 const MAX_MAGNITUDE: U512 = U512::from_limbs([0, 0, 0, 0, ONE, 0, 0, 0]);
 
-/// Holds the product of any two magnitudes.
+/// An integer that fits the product of any two magnitudes.
 type Wide = Uint<1024, 16>;
 
 /// `n / 10^18` for a signed integer `n` of magnitude up to 2^256 * 10^18.
 ///
-/// As text it is a decimal with 18 digits after the point; on the protobuf wire it is `n`.
+/// As text it is a decimal with 18 digits after the point; in protobuf it is `n`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LegacyDec(I512);
 
@@ -30,28 +30,28 @@ impl LegacyDec {
     pub const ZERO: Self = Self(I512::ZERO);
     /// One.
     pub const ONE: Self = Self(I512::from_raw(U512::from_limbs([ONE, 0, 0, 0, 0, 0, 0, 0])));
-    /// The greatest value, 2^256.
+    /// The maximum value, 2^256.
     pub const MAX: Self = Self(I512::from_raw(MAX_MAGNITUDE));
 
     /// The value of `raw` units of 10^-18.
     ///
     /// # Errors
-    /// [`DecError::Overflow`] past [`Self::MAX`] either way.
+    /// [`DecError::Overflow`] if the magnitude exceeds [`Self::MAX`].
     pub fn from_raw(raw: I512) -> Result<Self, DecError> {
         Self::bounded(Some(raw))
     }
 
-    /// Units of 10^-18.
+    /// The value in units of 10^-18.
     pub const fn raw(self) -> I512 {
         self.0
     }
 
-    /// Whether it is below zero.
+    /// Returns whether the value is below zero.
     pub const fn is_negative(self) -> bool {
         self.0.is_negative()
     }
 
-    /// The sum, exact.
+    /// Returns the exact sum.
     ///
     /// # Errors
     /// [`DecError::Overflow`].
@@ -59,7 +59,7 @@ impl LegacyDec {
         Self::bounded(self.0.checked_add(other.0))
     }
 
-    /// The difference, exact.
+    /// Returns the exact difference.
     ///
     /// # Errors
     /// [`DecError::Overflow`].
@@ -67,7 +67,7 @@ impl LegacyDec {
         Self::bounded(self.0.checked_sub(other.0))
     }
 
-    /// The product with another decimal, rounded half to even at the 18th digit.
+    /// Returns the product with another decimal, rounded half to even at the 18th digit after the point.
     ///
     /// # Errors
     /// [`DecError::Overflow`].
@@ -84,7 +84,7 @@ impl LegacyDec {
         Self::bounded(magnitude.and_then(|abs| I512::checked_from_sign_and_abs(sign, abs)))
     }
 
-    /// The product with an integer, exact.
+    /// Returns the exact product with an integer.
     ///
     /// # Errors
     /// [`DecError::Overflow`].
@@ -92,7 +92,7 @@ impl LegacyDec {
         Self::bounded(self.0.checked_mul(I512::from_raw(U512::from(factor))))
     }
 
-    /// The quotient by an integer, truncated towards zero at the 18th digit.
+    /// Divides by an integer. Truncates the quotient towards zero at the 18th digit after the point.
     ///
     /// # Errors
     /// [`DecError::DivisionByZero`].
@@ -101,19 +101,19 @@ impl LegacyDec {
         quotient.map(Self).ok_or(DecError::DivisionByZero)
     }
 
-    /// The integer part, towards zero.
+    /// The integer part, truncated towards zero.
     pub fn truncate(self) -> I512 {
         self.0.checked_div(Self::ONE.0).expect("one is not zero")
     }
 
-    /// The least integer not below the value.
+    /// The smallest integer that is not below the value.
     pub fn ceil(self) -> I512 {
         let whole = self.truncate();
         let rest = self.0.checked_rem(Self::ONE.0).expect("one is not zero");
         if rest.is_positive() { whole.saturating_add(I512::ONE) } else { whole }
     }
 
-    /// The integer part as 256 unsigned bits; `None` below zero and above.
+    /// The integer part as an unsigned 256-bit integer; `None` if the value is negative or too large.
     pub fn truncate_u256(self) -> Option<U256> {
         if self.is_negative() {
             return None;
@@ -121,7 +121,7 @@ impl LegacyDec {
         U256::checked_from_limbs_slice(self.truncate().into_raw().as_limbs())
     }
 
-    /// The integer part as 64 unsigned bits; `None` below zero and above.
+    /// The integer part as an unsigned 64-bit integer; `None` if the value is negative or too large.
     pub fn truncate_u64(self) -> Option<u64> {
         self.truncate_u256()?.try_into().ok()
     }
@@ -139,7 +139,7 @@ impl From<u64> for LegacyDec {
 
 impl From<U256> for LegacyDec {
     fn from(value: U256) -> Self {
-        // 256 bits by 60 bits: nothing to wrap.
+        // A product of 256 and 60 bits cannot wrap.
         Self(I512::from_raw(U512::from(value).wrapping_mul(U512::from(ONE))))
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn integer_parts() {
+    fn integer_parts_are_truncated_or_rounded_up() {
         let i = |value: i64| I512::try_from(value).unwrap();
         let half = i128::from(ONE / 2);
         for (value, truncated, ceiling) in
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_an_error_exactly_past_the_bound() {
+    fn overflow_is_an_error_exactly_above_the_maximum() {
         let max = LegacyDec::MAX;
         let min = max.checked_mul(raw(-i128::from(ONE))).unwrap();
         assert_eq!(max.checked_add(raw(1)), Err(DecError::Overflow));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// The definition of rounding, checked instead of computed again.
+        /// Checks the definition of rounding instead of computing the product again.
         #[test]
         fn product_is_the_nearest_decimal(a: i64, b: i64) {
             let exact = i128::from(a) * i128::from(b);

@@ -1,25 +1,25 @@
-//! The events that the fee market emits for a block.
+//! Defines the events that the fee market emits for a block.
 
 use super::dec::LegacyDec;
 
 /// An event. [`Self::kind`] and [`Self::attributes`] return its text form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// At the beginning of a block: its base fee in the token's base unit.
+    /// Emitted at the beginning of a block.
     FeeMarket {
-        /// Base fee.
+        /// Base fee of the block in the token's base unit.
         base_fee: LegacyDec,
     },
-    /// At the beginning of a block: its base fee in wei, as the EVM uses it.
+    /// Emitted at the beginning of a block.
     EvmFeeMarket {
-        /// Base fee.
+        /// Base fee of the block in wei, as the EVM uses it.
         base_fee: u64,
     },
-    /// At the end of a block: the gas from which the next base fee is calculated.
+    /// Emitted at the end of a block.
     BlockGas {
-        /// The block.
+        /// Number of the block.
         height: u64,
-        /// Gas.
+        /// The gas from which the next base fee is calculated.
         amount: u64,
     },
 }
@@ -37,7 +37,7 @@ impl Event {
         }
     }
 
-    /// Returns the attributes in the reference's order.
+    /// Returns the attributes in the order of cosmos/evm.
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::FeeMarket { base_fee } => vec![("base_fee", base_fee.to_string())],

@@ -1,22 +1,22 @@
-//! Gas for which a transaction is charged, and gas that a block reports.
+//! Computes the gas that a transaction is charged, and the gas that a block reports.
 //!
-//! Both have a minimum of `min_gas_multiplier` times the gas limit, so that blocks cannot be filled with gas
-//! limits that are not used.
+//! Both are at least `min_gas_multiplier` times the gas limit, so that filling blocks with unused gas limits is not
+//! free.
 
 use super::dec::LegacyDec;
 use alloy_primitives::U256;
 use thiserror::Error;
 
-/// Greatest amount of gas a block can report: the reference counts it in signed 64 bits.
+/// Maximum gas that a block can report: cosmos/evm counts it in a signed 64-bit integer.
 const MAX_GAS: u64 = i64::MAX as u64;
 
-/// More gas than a block can report.
+/// An amount of gas is above 2^63 - 1, the maximum that a block can report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{what} {gas} exceeds 9223372036854775807")]
 pub struct GasOverflow {
-    /// Which amount.
+    /// The name of the amount.
     pub what: &'static str,
-    /// How much it would be.
+    /// The amount.
     pub gas: u128,
 }
 
@@ -26,40 +26,39 @@ impl GasOverflow {
     }
 }
 
-/// Gas limits of the transactions of one block that passed their checks. Starts at zero in every
-/// block; a copy undoes.
+/// The sum of the gas limits of those transactions of a block that passed their checks. It starts at zero in every
+/// block. A caller undoes additions by restoring a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GasWanted(u64);
 
 impl GasWanted {
-    /// Adds one transaction's gas limit.
+    /// Adds the gas limit of a transaction.
     ///
     /// # Errors
-    /// [`GasOverflow`] if the sum could not be reported; the transaction must be refused, and the
-    /// sum is as before.
+    /// [`GasOverflow`] if the sum exceeds the maximum. It is unchanged then, and the transaction must be rejected.
     pub fn add(&mut self, gas_limit: u64) -> Result<(), GasOverflow> {
         let sum = u128::from(self.0).saturating_add(gas_limit.into());
         self.0 = GasOverflow::check("block gas wanted", sum)?;
         Ok(())
     }
 
-    /// The sum.
+    /// Returns the sum.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// Gas a transaction is charged: what the EVM used after refunds, at least the multiplier's share
-/// of its limit, truncated.
+/// Returns the gas that a transaction is charged: the gas that the EVM used after refunds, but at least
+/// `min_gas_multiplier` times the gas limit, truncated.
 pub fn charge(evm_gas: u64, gas_limit: u64, min_gas_multiplier: LegacyDec) -> u64 {
     at_least_share(evm_gas, gas_limit, min_gas_multiplier)
 }
 
-/// Gas a block reports to the next base fee: what it consumed, at least the multiplier's share of
-/// what was wanted, truncated.
+/// Returns the gas that a block reports for the next base fee: the consumed gas, but at least `min_gas_multiplier`
+/// times the sum of the gas limits, truncated.
 ///
 /// # Errors
-/// [`GasOverflow`] for an amount past 2^63 - 1.
+/// [`GasOverflow`] if an amount exceeds 2^63 - 1.
 pub fn block_gas(
     gas_wanted: u64,
     gas_consumed: u64,
@@ -70,7 +69,7 @@ pub fn block_gas(
     Ok(at_least_share(consumed, wanted, min_gas_multiplier))
 }
 
-/// `max(gas, trunc(whole * share))`. A share is at most one once validated, so the product fits.
+/// Returns `max(gas, trunc(whole * share))`. A validated share is at most one, so the product fits.
 fn at_least_share(gas: u64, whole: u64, share: LegacyDec) -> u64 {
     let floor = share.checked_mul_int(U256::from(whole)).unwrap_or(LegacyDec::MAX);
     if floor.is_negative() { gas } else { gas.max(floor.truncate_u64().unwrap_or(u64::MAX)) }

@@ -1,14 +1,14 @@
-//! The native chain's fee market: the price of gas in the next block, and the charge of a transaction.
+//! Implements the native chain's fee market: the price of gas in the next block, and the charge of a transaction.
 //!
-//! One [`Market`] is part of the chain's head. A block calls [`Market::begin_block`] before its first
-//! transaction, adds the gas limit of every transaction that passes its checks to [`GasWanted`], and calls
-//! [`Market::end_block`] after the last one. For its storage, and the commitment in headers, see [`store`].
+//! One [`Market`] is part of the state at the head. The execution of a block calls [`Market::begin_block`] before the
+//! first transaction, adds the gas limit of every transaction that passes its checks to [`GasWanted`], and calls
+//! [`Market::end_block`] after the last one. [`store`] encodes the market for storage and the commitment in headers.
 //!
-//! The rules are those of the `feemarket` module of cosmos/evm v0.4.1, with two additional guarantees: the
-//! base fee is never below `min_gas_price`, and always fits into a block header.
+//! The rules are those of the `feemarket` module of cosmos/evm v0.4.1, with two additional guarantees: the base fee
+//! fits into a block header, and is not below `min_gas_price` unless [`Market::set_base_fee_wei`] sets it.
 //!
-//! There is no I/O, no clock, no floating point, and no arithmetic that could wrap or panic. All of it is
-//! consensus: any change of a result is a fork.
+//! There is no I/O, no clock, no floating point, and no arithmetic that could wrap. All results are part of the
+//! consensus: any change of a result is a hard fork.
 
 #![deny(clippy::arithmetic_side_effects)]
 

@@ -1,7 +1,7 @@
-//! The market's state and how a block moves it.
+//! Holds the market's state, which every block updates.
 //!
-//! Holds valid parameters only: they are checked wherever they enter. The state is small and
-//! cheap to clone; a caller that abandons a block keeps the clone.
+//! Parameters are checked wherever they enter, so the state contains only valid ones. It is small: a caller that may
+//! abandon a block keeps a clone of the state before it.
 
 use super::{
     dec::LegacyDec,
@@ -13,30 +13,30 @@ use super::{
 };
 use thiserror::Error;
 
-/// Greatest base fee, in wei: a block header has 64 bits for it. Above it the fee stays; a transfer
-/// costs 387,000 tokens then.
+/// Maximum base fee in wei, which a block header stores in 64 bits. The fee does not rise above it. A transfer costs
+/// 387,000 tokens at this fee.
 pub const MAX_BASE_FEE_WEI: u64 = u64::MAX;
 
-/// Why there is no such market.
+/// Why parameters of a market are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MarketError {
-    /// Parameters that are not valid.
+    /// The parameters are not valid.
     #[error(transparent)]
     Params(#[from] ParamsError),
-    /// A price that no block header can carry. A scaled integer read as a decimal ends here.
+    /// A price above the maximum base fee of a block header, such as a scaled integer that was read as a decimal.
     #[error("{field} {value} is more than {max}, the greatest base fee a block header carries")]
     AboveHeader {
-        /// Which price.
+        /// The name of the price.
         field: &'static str,
-        /// What was given, in the token's base unit.
+        /// The price in the token's base unit.
         value: LegacyDec,
         /// [`MAX_BASE_FEE_WEI`] in the token's base unit.
         max: LegacyDec,
     },
 }
 
-/// The fee market of a chain, after some block.
+/// The fee market of a chain after a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Market {
     decimals: TokenDecimals,
@@ -45,40 +45,40 @@ pub struct Market {
 }
 
 impl Market {
-    /// The market a chain starts with, or goes on with after a restart.
+    /// Creates the market of a new chain, or restores that of an existing chain.
     ///
     /// # Errors
-    /// [`MarketError`] for parameters that must not be used.
+    /// [`MarketError`] for invalid parameters.
     pub fn new(genesis: Genesis, decimals: TokenDecimals) -> Result<Self, MarketError> {
         let Genesis { params, block_gas } = genesis;
         Ok(Self { decimals, params: accept(params, decimals)?, block_gas })
     }
 
-    /// Replaces the parameters, base fee included; they hold from the next block.
+    /// Replaces the parameters, including the base fee. They apply from the next block.
     ///
     /// # Errors
-    /// [`MarketError`]; nothing has changed then.
+    /// [`MarketError`] for invalid parameters. The market is unchanged then.
     pub fn update(&mut self, params: Params) -> Result<(), MarketError> {
         self.params = accept(params, self.decimals)?;
         Ok(())
     }
 
-    /// Begins block `height` of this gas limit: moves the base fee. `None` where there is no base
-    /// fee or it is not enabled yet.
+    /// Begins block `height` with this gas limit: updates the base fee. Returns `None` if the base fee is turned off
+    /// or not enabled yet.
     pub fn begin_block(&mut self, height: u64, gas_limit: u64) -> Option<Event> {
         let base_fee = self.next_base_fee(height, gas_limit)?;
         self.params.base_fee = base_fee;
         Some(Event::FeeMarket { base_fee })
     }
 
-    /// Sets the base fee of the block that has begun, whatever the formula says: for a development chain. Returns it in
-    /// the token's base unit.
+    /// Sets the base fee of the block that has begun, independently of the formula, for development chains. Returns the
+    /// base fee in the token's base unit.
     pub fn set_base_fee_wei(&mut self, wei: u64) -> LegacyDec {
         self.params.base_fee = self.decimals.from_wei(wei);
         self.params.base_fee
     }
 
-    /// The base fee that [`Self::begin_block`] would set, in the token's base unit.
+    /// The base fee that [`Self::begin_block`] would set, in the token's base unit; `None` if it would set none.
     pub fn next_base_fee(&self, height: u64, gas_limit: u64) -> Option<LegacyDec> {
         if !self.counts_gas(height) {
             return None;
@@ -96,12 +96,12 @@ impl Market {
             unit: self.decimals.unit(),
             floor: params.min_gas_price,
         })
-        .expect("a 64-bit fee times 64-bit gas is in range, a valid denominator is not zero");
-        // The floor once more: with a gas target of zero the formula forgets it.
-        Some(next.min(greatest_base_fee(self.decimals)).max(params.min_gas_price))
+        .expect("a 64-bit fee times 64-bit gas is in range, and a valid denominator is not zero");
+        // The floor is applied again, because the formula does not apply it if the gas target is zero.
+        Some(next.min(max_base_fee(self.decimals)).max(params.min_gas_price))
     }
 
-    /// The base fee of block `height` of this gas limit in wei, as its header will have it.
+    /// The base fee of block `height` with this gas limit, in whole wei, as in its header.
     pub fn next_base_fee_wei(&self, height: u64, gas_limit: u64) -> u64 {
         match self.next_base_fee(height, gas_limit) {
             Some(base_fee) => self.whole_wei(base_fee),
@@ -109,70 +109,70 @@ impl Market {
         }
     }
 
-    /// The event of the EVM's side at the beginning of every block.
+    /// The event with the base fee in wei, which every block emits at its beginning.
     pub fn evm_event(&self) -> Event {
         Event::EvmFeeMarket { base_fee: self.base_fee_wei() }
     }
 
-    /// Ends a block: keeps the gas that the next base fee follows from, and returns it. Runs in
+    /// Ends a block: stores the gas from which the next base fee is calculated, and returns it. Must be called in
     /// every block, with or without a base fee.
     ///
     /// # Errors
-    /// [`GasOverflow`] for an amount past 2^63 - 1; nothing has changed then.
+    /// [`GasOverflow`] if an amount exceeds 2^63 - 1. The market is unchanged then.
     pub fn end_block(&mut self, gas_wanted: u64, consumed: u64) -> Result<u64, GasOverflow> {
         self.block_gas = block_gas(gas_wanted, consumed, self.params.min_gas_multiplier)?;
         Ok(self.block_gas)
     }
 
-    /// Whether transactions of block `height` add to the gas wanted.
+    /// Returns whether the base fee is enabled in block `height`, so that its transactions add to the gas wanted.
     pub const fn counts_gas(&self, height: u64) -> bool {
         !self.params.no_base_fee && height >= self.enable_height()
     }
 
-    /// The parameters, current base fee included.
+    /// The parameters, including the current base fee.
     pub const fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Gas that the last block reported.
+    /// Returns the gas that the last block reported.
     pub const fn block_gas(&self) -> u64 {
         self.block_gas
     }
 
-    /// Decimals of the token that prices are in.
+    /// The decimals of the chain's token.
     pub const fn decimals(&self) -> TokenDecimals {
         self.decimals
     }
 
-    /// The current base fee in the token's base unit; `None` where there is none. Before its enable
-    /// height it holds too, unmoved.
+    /// The current base fee in the token's base unit; `None` if it is turned off. It also applies before its enable
+    /// height, but does not change there.
     pub const fn base_fee(&self) -> Option<LegacyDec> {
         if self.params.no_base_fee { None } else { Some(self.params.base_fee) }
     }
 
-    /// The base fee as the EVM, headers and clients see it: whole wei, zero where there is none.
+    /// The base fee as the EVM, headers and clients see it: in whole wei, and zero if it is turned off.
     pub fn base_fee_wei(&self) -> u64 {
         self.whole_wei(self.base_fee().unwrap_or_default())
     }
 
-    /// The base fee in wei, fraction kept; zero where there is none.
+    /// The base fee in wei with its fraction; zero if it is turned off.
     pub fn base_fee_in_wei(&self) -> LegacyDec {
         self.wei(self.base_fee().unwrap_or_default())
     }
 
-    /// The same of block `height` of this gas limit.
+    /// The base fee of block `height` with this gas limit, in wei with its fraction.
     pub fn next_base_fee_in_wei(&self, height: u64, gas_limit: u64) -> LegacyDec {
         let next = self.next_base_fee(height, gas_limit);
         next.map_or_else(|| self.base_fee_in_wei(), |next| self.wei(next))
     }
 
-    /// The least price of gas in wei, fraction kept.
+    /// The minimum gas price in wei with its fraction.
     pub fn min_gas_price_wei(&self) -> LegacyDec {
         self.wei(self.params.min_gas_price)
     }
 
     fn whole_wei(&self, base_fee: LegacyDec) -> u64 {
-        self.wei(base_fee).truncate_u64().expect("capped to 64 bits")
+        self.wei(base_fee).truncate_u64().expect("the base fee in wei fits into 64 bits")
     }
 
     fn wei(&self, price: LegacyDec) -> LegacyDec {
@@ -180,20 +180,20 @@ impl Market {
     }
 
     const fn enable_height(&self) -> u64 {
-        // Valid parameters have no negative one.
+        // Valid parameters have no negative enable height.
         self.params.enable_height.unsigned_abs()
     }
 }
 
-fn greatest_base_fee(decimals: TokenDecimals) -> LegacyDec {
+fn max_base_fee(decimals: TokenDecimals) -> LegacyDec {
     decimals.from_wei(MAX_BASE_FEE_WEI)
 }
 
-/// Checks parameters from outside, and lifts the base fee to the least price of gas: nothing could
-/// be mined below it, and no formula lifts it on the way up.
+/// Checks parameters, and raises the base fee to the minimum gas price. A lower base fee would otherwise remain until
+/// the block after the enable height, because no earlier block calculates it.
 fn accept(mut params: Params, decimals: TokenDecimals) -> Result<Params, MarketError> {
     params.validate()?;
-    let max = greatest_base_fee(decimals);
+    let max = max_base_fee(decimals);
     let prices = [("base_fee", params.base_fee), ("min_gas_price", params.min_gas_price)];
     for (field, value) in prices {
         if value > max {

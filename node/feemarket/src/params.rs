@@ -1,7 +1,7 @@
-//! The fee market's parameters and when they are valid.
+//! Defines and validates the fee market's parameters.
 //!
-//! [`json`] and [`proto`] are their two encodings. Both read into a [`Draft`], which may lack
-//! values, so that one list of checks, in one order, says what is wrong with any of them.
+//! [`json`] and [`proto`] are their two encodings. Both read a [`Draft`], which may lack values, so that the same
+//! checks in the same order apply to both.
 
 mod json;
 mod proto;
@@ -22,17 +22,17 @@ pub use json::optional_integer;
 pub struct Params {
     /// Turns the base fee off.
     pub no_base_fee: bool,
-    /// An empty block lowers the base fee by one part in this many.
+    /// An empty block lowers the base fee by the fee divided by this number.
     pub base_fee_change_denominator: u32,
-    /// Block gas limit over gas target.
+    /// The block gas limit divided by the gas target.
     pub elasticity_multiplier: u32,
-    /// Block from which the base fee moves.
+    /// Height from which the base fee is enabled. The block at this height has the initial base fee.
     pub enable_height: i64,
-    /// The current base fee; moves by itself.
+    /// The current base fee. Every block above the enable height updates it.
     pub base_fee: LegacyDec,
-    /// Least price of gas, and floor of the base fee.
+    /// The minimum gas price, and the minimum base fee.
     pub min_gas_price: LegacyDec,
-    /// Share of a gas limit that is charged even when unused, 0 to 1.
+    /// Share of a gas limit that is charged even if it is unused, 0 to 1.
     pub min_gas_multiplier: LegacyDec,
 }
 
@@ -50,7 +50,7 @@ impl Default for Params {
     }
 }
 
-/// Why parameters are refused. The texts are those of the reference.
+/// Why parameters are rejected. The texts are those of cosmos/evm.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParamsError {
@@ -60,36 +60,36 @@ pub enum ParamsError {
     /// The gas limit would be divided by zero.
     #[error("elasticity multiplier cannot be zero: 0")]
     ZeroElasticity,
-    /// There is no such block.
+    /// The enable height is negative.
     #[error("enable height cannot be negative: {0}")]
     NegativeEnableHeight(i64),
-    /// A price that pays the sender.
+    /// The base fee is negative.
     #[error("initial base fee cannot be negative: {0}")]
     NegativeBaseFee(LegacyDec),
     /// A decimal is missing.
     #[error("invalid parameter: nil")]
     Unset(&'static str),
-    /// A decimal that must not be negative.
+    /// Another decimal is negative.
     #[error("value cannot be negative: {0}")]
     Negative(LegacyDec),
-    /// A share above the whole.
+    /// The minimum gas multiplier exceeds 1.
     #[error("value cannot be greater than 1: {0}")]
     AboveOne(LegacyDec),
     /// A decimal that cannot be read.
     #[error("{field}: {source}")]
     Decimal {
-        /// Which.
+        /// The name of the field.
         field: &'static str,
-        /// Why.
+        /// The reason.
         source: DecError,
     },
-    /// Bytes that are no parameters.
+    /// The bytes are not a protobuf message.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
 
 impl Params {
-    /// Checks them in the reference's order; the first failure wins.
+    /// Checks the parameters in the order of cosmos/evm, and returns the first failure.
     ///
     /// # Errors
     /// [`ParamsError`].
@@ -108,7 +108,7 @@ impl Params {
     }
 }
 
-/// Parameters as read: integers left out are zero, as in protobuf, and decimals may be missing.
+/// Parameters before validation. Omitted integers are zero, as in protobuf, and decimals may be missing.
 #[derive(Debug, Default)]
 struct Draft {
     no_base_fee: bool,
@@ -121,7 +121,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// All checks, in the order that decides which error wins.
+    /// Performs all checks. Their order decides which error is returned.
     fn check(self) -> Result<Params, ParamsError> {
         if self.base_fee_change_denominator == 0 {
             return Err(ParamsError::ZeroDenominator);

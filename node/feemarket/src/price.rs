@@ -1,20 +1,20 @@
-//! What a transaction pays for a unit of gas. All amounts are in wei.
+//! Calculates the price that a transaction pays per gas. All amounts are in wei.
 
 use alloy_consensus::Transaction;
 use alloy_primitives::U256;
 
-/// Wei of effective tip to one point of priority.
+/// Effective priority fee in wei that corresponds to one point of priority.
 const PRIORITY_WEI: u128 = 1_000_000;
 
-/// A transaction's offer, by its type.
+/// The prices that a transaction offers, depending on its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Price {
-    /// Types 0 and 1: one price, whatever the base fee.
+    /// Types 0 and 1: one price, independent of the base fee.
     Fixed {
         /// `gasPrice`.
         gas_price: u128,
     },
-    /// Types 2 and up: the base fee and a tip, up to a cap.
+    /// Types 2 and higher: the base fee and a priority fee, up to a fee cap.
     Dynamic {
         /// `maxFeePerGas`.
         fee_cap: u128,
@@ -24,7 +24,7 @@ pub enum Price {
 }
 
 impl Price {
-    /// The offer of a transaction.
+    /// Returns the prices that a transaction offers.
     pub fn of(tx: &impl Transaction) -> Self {
         let fee_cap = tx.max_fee_per_gas();
         match tx.max_priority_fee_per_gas() {
@@ -33,7 +33,7 @@ impl Price {
         }
     }
 
-    /// The most it pays.
+    /// The maximum price.
     pub const fn fee_cap(self) -> u128 {
         match self {
             Self::Fixed { gas_price } => gas_price,
@@ -41,7 +41,7 @@ impl Price {
         }
     }
 
-    /// The most it pays above the base fee.
+    /// The maximum that is paid above the base fee.
     pub const fn tip_cap(self) -> u128 {
         match self {
             Self::Fixed { gas_price } => gas_price,
@@ -49,29 +49,28 @@ impl Price {
         }
     }
 
-    /// What it pays at this base fee, which is zero where there is none: then a dynamic offer pays
-    /// its tip only.
+    /// The price at this base fee, which is zero if there is none.
     pub fn effective(self, base_fee: u128) -> u128 {
         match self {
             Self::Fixed { gas_price } => gas_price,
-            // Saturation is above every cap but the greatest, which it equals.
+            // A saturated sum is the maximum of its type, so the cap is still the minimum of both.
             Self::Dynamic { fee_cap, tip_cap } => fee_cap.min(tip_cap.saturating_add(base_fee)),
         }
     }
 
-    /// What it pays above this base fee; `None` if it does not reach it.
+    /// The price minus this base fee; `None` if the price does not reach it.
     pub fn effective_tip(self, base_fee: u128) -> Option<u128> {
         self.effective(base_fee).checked_sub(base_fee)
     }
 
-    /// Its rank among others, by effective tip; `None` if it does not reach the base fee.
+    /// The transaction's priority, by effective priority fee; `None` if the price does not reach the base fee.
     pub fn priority(self, base_fee: u128) -> Option<i64> {
         let points = self.effective_tip(base_fee)?.checked_div(PRIORITY_WEI)?;
         Some(i64::try_from(points).unwrap_or(i64::MAX))
     }
 }
 
-/// Gas times price: 64 by 128 bits never wraps.
+/// Returns gas times price. A product of 64 and 128 bits cannot wrap.
 pub fn fee(gas: u64, price: u128) -> U256 {
     U256::from(gas).wrapping_mul(U256::from(price))
 }

@@ -1,4 +1,4 @@
-//! Answers to the module's three queries: JSON for REST and the command line through `serde`, text
+//! Creates the responses to the module's three queries: JSON for REST and the command line through `serde`, text
 //! for the command line, protobuf for gRPC.
 
 use super::{
@@ -10,21 +10,21 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Answer to `Query/Params`.
+/// Response to `Query/Params`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParamsResponse {
-    /// Parameters, current base fee included.
+    /// The parameters, including the current base fee.
     pub params: Params,
 }
 
-/// Answer to `Query/BaseFee`.
+/// Response to `Query/BaseFee`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseFeeResponse {
-    /// The current base fee in the token's base unit, zero where there is none.
+    /// The current base fee in the token's base unit; zero if it is turned off.
     pub base_fee: LegacyDec,
 }
 
-/// Answer to `Query/BlockGas`.
+/// Response to `Query/BlockGas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockGasResponse {
     /// Gas that the last block reported.
@@ -33,51 +33,51 @@ pub struct BlockGasResponse {
 }
 
 impl ParamsResponse {
-    /// The answer of a market.
+    /// Creates the response from a market.
     pub fn of(market: &Market) -> Self {
         Self { params: market.params().clone() }
     }
 
-    /// YAML.
+    /// Returns the response as YAML for the command line.
     pub fn to_text(&self) -> String {
         self.params.to_text()
     }
 
-    /// Protobuf `QueryParamsResponse`.
+    /// Encodes the response as protobuf `QueryParamsResponse`.
     pub fn to_proto(&self) -> Vec<u8> {
         Writer::default().bytes(1, &self.params.to_proto()).finish()
     }
 }
 
 impl BaseFeeResponse {
-    /// The answer of a market.
+    /// Creates the response from a market.
     pub fn of(market: &Market) -> Self {
         Self { base_fee: market.base_fee().unwrap_or_default() }
     }
 
-    /// YAML.
+    /// Returns the response as YAML for the command line.
     pub fn to_text(&self) -> String {
         format!("base_fee: \"{}\"\n", self.base_fee)
     }
 
-    /// Protobuf `QueryBaseFeeResponse`.
+    /// Encodes the response as protobuf `QueryBaseFeeResponse`.
     pub fn to_proto(&self) -> Vec<u8> {
         Writer::default().bytes(1, self.base_fee.to_scaled().as_bytes()).finish()
     }
 }
 
 impl BlockGasResponse {
-    /// The answer of a market.
+    /// Creates the response from a market.
     pub fn of(market: &Market) -> Self {
         Self { gas: market.block_gas() }
     }
 
-    /// YAML.
+    /// Returns the response as YAML for the command line.
     pub fn to_text(&self) -> String {
         format!("gas: \"{}\"\n", self.gas)
     }
 
-    /// Protobuf `QueryBlockGasResponse`.
+    /// Encodes the response as protobuf `QueryBlockGasResponse`.
     pub fn to_proto(&self) -> Vec<u8> {
         Writer::default().number(1, self.gas).finish()
     }

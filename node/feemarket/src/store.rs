@@ -1,20 +1,22 @@
-//! The storage of the market and of the other modules, and its commitment in block headers.
+//! Encodes the state of the market and of the other modules, and the commitment to it in block headers.
 //!
 //! Module state is a map from keys to values. A key is the module's key space, `/`, and a byte:
 //!
 //! | Key | Value |
 //! |---|---|
-//! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, base fee included |
+//! | `feemarket/` 0x00 | [`Params`](super::Params) as protobuf, including the base fee |
 //! | `feemarket/` 0x01 | gas of the last block, 8 bytes, big-endian |
-//! | `evm/` 0x03 | parameters of the EVM as protobuf, see [`modules`] |
-//! | `distribution/` 0x00 | once it was stated: who receives the fees, see [`modules`] |
-//! | `gov/` 0x00 | where the state of governance is, see [`modules::gov::store`] |
-//! | `rules/` 0x00 | in the first block of a rules version from 1 on: the version, see [`modules`] |
+//! | `evm/` 0x03 | parameters of the EVM as protobuf, see `chain::module_row` |
+//! | `distribution/` 0x00 | who receives the fees, if the genesis or governance set it, see `chain::module_row` |
+//! | `gov/` 0x00 | the commitment to the state of governance, and the block that changed it last |
+//! | `rules/` 0x00 | in the first block of a rules version from 1 on: the version, see `chain::module_row` |
 //! | `rules/` 0x01 | in the same block: the hash of the genesis configuration |
+//! | `block/` 0x00 | from rules version 2 on: the hash of the senders of the block, see `chain::module_row` |
+//! | `block/` 0x01 | from rules version 2 on: the hash of the events of the block |
 //!
 //! A **row** is the whole map after a block: the RLP list of `[key, value]` lists in strictly
-//! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the row
-//! proves itself against the header, and a verifier needs no more than the header to check one.
+//! ascending order of keys. A native block's `extraData` is the Keccak-256 of that row, so the header is
+//! sufficient to verify a row.
 //!
 //! A [`Record`] is stored with a block: its row, and the block's events.
 
@@ -41,23 +43,23 @@ pub const BLOCK_GAS_KEY: u8 = 0x01;
 /// Module state: every key with its value, in order.
 pub type Pairs = BTreeMap<Bytes, Bytes>;
 
-/// Why a row is no module state, or holds no market.
+/// Why a row is not a module state, or contains no valid market.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RowError {
-    /// Not an RLP list of pairs.
+    /// The bytes are not an RLP list of pairs.
     #[error("module row: {0}")]
     Rlp(#[from] alloy_rlp::Error),
-    /// Keys out of order or twice: not the one encoding of its map.
+    /// A key is out of order or occurs twice, so this is not the canonical encoding of a map.
     #[error("module row: key {0} does not follow the one before it")]
     Order(Bytes),
-    /// A key of ours that means nothing.
+    /// An unknown key in the key space of the fee market.
     #[error("module row: unknown key {0} in the space of the fee market")]
     UnknownKey(Bytes),
-    /// A block gas that is not 8 bytes.
+    /// The block gas does not have 8 bytes.
     #[error("module row: block gas is {0} bytes, not 8")]
     BlockGas(usize),
-    /// A market that must not be used.
+    /// The parameters of the market are invalid.
     #[error("module row: {0}")]
     Market(#[from] MarketError),
 }
@@ -68,12 +70,12 @@ struct Pair {
     value: Bytes,
 }
 
-/// A key of the fee market.
+/// Returns a key of the fee market.
 pub fn key(byte: u8) -> Bytes {
     [KEY_SPACE.as_bytes(), b"/", &[byte]].concat().into()
 }
 
-/// What is kept of a market.
+/// Returns the stored keys and values of a market.
 pub fn pairs(market: &Market) -> Pairs {
     let block_gas = market.block_gas().to_be_bytes();
     Pairs::from([
@@ -82,8 +84,8 @@ pub fn pairs(market: &Market) -> Pairs {
     ])
 }
 
-/// The market kept in these pairs. Parameters not kept are the default ones, gas not kept is none;
-/// keys of other modules are theirs.
+/// Returns the market that these pairs contain. Missing parameters are the default ones, and missing gas is zero.
+/// Keys of other modules are ignored.
 ///
 /// # Errors
 /// [`RowError`].
@@ -109,13 +111,13 @@ fn read_block_gas(value: &[u8]) -> Result<u64, RowError> {
     value.try_into().map(u64::from_be_bytes).map_err(|_| RowError::BlockGas(value.len()))
 }
 
-/// The row of a map.
+/// Encodes a map as a row.
 pub fn encode(pairs: &Pairs) -> Bytes {
     let pair = |(key, value): (&Bytes, &Bytes)| Pair { key: key.clone(), value: value.clone() };
     alloy_rlp::encode(pairs.iter().map(pair).collect::<Vec<_>>()).into()
 }
 
-/// The map of a row.
+/// Decodes a row.
 ///
 /// # Errors
 /// [`RowError`] for bytes that [`encode`] does not write.
@@ -134,12 +136,12 @@ pub fn decode(mut row: &[u8]) -> Result<Pairs, RowError> {
     Ok(pairs)
 }
 
-/// What `extraData` holds for a row.
+/// Returns the `extraData` of a block with this row.
 pub fn root(row: &[u8]) -> B256 {
     keccak256(row)
 }
 
-/// What is stored with a native block.
+/// The record that is stored with a native block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 #[rlp(trailing)]
 pub struct Record {
@@ -147,11 +149,11 @@ pub struct Record {
     pub row: Bytes,
     /// Events of the block, in order.
     pub events: Vec<StoredEvent>,
-    /// The whole state of governance, in records of programs that stored it here; see [`modules::gov::store`].
+    /// The whole state of governance, only in records of older programs; see `modules::gov::store`.
     pub gov: Option<Bytes>,
 }
 
-/// An event in text, whichever module it is from.
+/// An event of any module, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable, Serialize)]
 pub struct StoredEvent {
     /// Event type.
@@ -171,7 +173,7 @@ pub struct Attribute {
 }
 
 impl StoredEvent {
-    /// An event with these attributes.
+    /// Creates an event with these attributes.
     pub fn new(kind: &str, attributes: &[(&str, String)]) -> Self {
         let attribute = |(key, value): &(&str, String)| Attribute {
             key: (*key).to_owned(),
@@ -191,21 +193,21 @@ impl From<Event> for StoredEvent {
 }
 
 impl Record {
-    /// RLP.
+    /// Encodes the record as RLP.
     pub fn to_bytes(&self) -> Bytes {
         alloy_rlp::encode(self).into()
     }
 
-    /// Reads [`Self::to_bytes`].
+    /// Decodes the result of [`Self::to_bytes`].
     ///
     /// # Errors
-    /// [`RowError`] for bytes that are none.
+    /// [`RowError`] if the bytes are not a record.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, RowError> {
         let record = Self::decode(&mut bytes)?;
         if bytes.is_empty() { Ok(record) } else { Err(alloy_rlp::Error::UnexpectedLength.into()) }
     }
 
-    /// What the header's `extraData` holds.
+    /// Returns the `extraData` of the block.
     pub fn root(&self) -> B256 {
         root(&self.row)
     }

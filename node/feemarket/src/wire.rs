@@ -1,7 +1,7 @@
-//! The part of protobuf that the fee market's messages need: varints and byte strings.
+//! Encodes and decodes the part of protobuf that the fee market's messages need: varints and byte strings.
 //!
-//! Writes proto3: fields in order, zeros left out. Reads any order, keeps the last of repeated
-//! fields, skips unknown ones, and never allocates more than it is given.
+//! The writer omits numbers that are zero, like proto3. The reader returns all fields in the order of the bytes, also
+//! those of other types, and does not allocate.
 
 use thiserror::Error;
 
@@ -13,20 +13,20 @@ const FIXED64: u64 = 1;
 const BYTES: u64 = 2;
 /// Wire type of four bytes.
 const FIXED32: u64 = 5;
-/// Most bytes of a varint: 64 bits, seven in each.
+/// Maximum length of a varint in bytes: 64 bits, seven in each byte.
 const MAX_VARINT_BYTES: usize = 10;
 
-/// Why bytes are no such message.
+/// Why bytes are not the expected message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WireError {
     /// The bytes end inside a field.
     #[error("protobuf: unexpected end")]
     Truncated,
-    /// A number of more than 64 bits, or more than its field has.
+    /// A number has more than 64 bits, or more than its field allows.
     #[error("protobuf: number out of range")]
     NumberRange,
-    /// A wire type that the field does not have, or that nothing has.
+    /// The wire type is unknown, or is not that of the field.
     #[error("protobuf: field {field} has wire type {kind}")]
     WireType {
         /// Field number.
@@ -34,7 +34,7 @@ pub enum WireError {
         /// Wire type.
         kind: u64,
     },
-    /// A string that is not UTF-8.
+    /// A string is not UTF-8.
     #[error("protobuf: field {field} is not UTF-8")]
     NotUtf8 {
         /// Field number.
@@ -47,7 +47,7 @@ pub enum WireError {
 pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A number; zero is left out.
+    /// Appends a number. Zero is omitted.
     pub(super) fn number(mut self, field: u64, value: u64) -> Self {
         if value != 0 {
             self.tag(field, VARINT);
@@ -56,7 +56,7 @@ impl Writer {
         self
     }
 
-    /// A byte string, written even if empty.
+    /// Appends a byte string, even if it is empty.
     pub(super) fn bytes(mut self, field: u64, value: &[u8]) -> Self {
         self.tag(field, BYTES);
         self.varint(value.len() as u64);
@@ -81,12 +81,12 @@ impl Writer {
     }
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// A kind that none of our fields has, with its wire type.
+    /// A value of a fixed width, which none of our fields has. Contains the wire type.
     Other(u64),
 }
 
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         Self(message)
     }
 
-    /// The next field; `None` at the end.
+    /// Reads the next field; `None` at the end.
     pub(super) fn field(&mut self) -> Result<Option<Field<'a>>, WireError> {
         if self.0.is_empty() {
             return Ok(None);
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         let mut value: u128 = 0;
         for shift in (0_u32..).step_by(7).take(MAX_VARINT_BYTES) {
             let byte = self.take(1)?[0];
-            // At most 7 bits shifted by 63: 70 of 128.
+            // At most 7 bits shifted by 63: 70 of 128 bits.
             value |= u128::from(byte & 0x7f).wrapping_shl(shift);
             if byte & 0x80 == 0 {
                 return u64::try_from(value).map_err(|_| WireError::NumberRange);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_other_kinds_are_passed_over_in_their_length() {
+    fn fixed_width_fields_are_skipped() {
         let last = Writer::default().number(1, 7).finish();
         for (kind, length) in [(FIXED64, 8), (FIXED32, 4)] {
             let tag = u8::try_from(2 << 3 | kind).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_above_64_bits_is_refused() {
+    fn number_above_64_bits_is_rejected() {
         let max = [[0xff; 9].as_slice(), &[0x01]].concat();
         let field = |bytes: &[u8]| [&[1 << 3][..], bytes].concat();
         let bytes = field(&max);

@@ -1,4 +1,4 @@
-//! Block identifiers: tags, numbers, hashes, and the objects of EIP-1898.
+//! Parses block identifiers: tags, numbers, hashes, and the objects of EIP-1898.
 
 use crate::{
     error::Error,
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use state::View;
 use std::borrow::Cow;
 
-/// geth stores block numbers in 63 bits.
+/// Maximum block number in a request, as in geth, which parses it as an `int64`.
 const MAX_NUMBER: u64 = i64::MAX as u64;
 
 /// A block by tag or number.
@@ -102,7 +102,7 @@ struct Object<'a> {
     block_hash: Option<Cow<'a, str>>,
 }
 
-/// Length of a hash as text, which distinguishes it from a number.
+/// Length of a hash as text with `0x`, which distinguishes it from a number.
 const HASH_CHARS: usize = 66;
 
 impl Param for BlockId {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_blocks() {
+    fn tags_numbers_and_hashes_are_parsed() {
         let hash = format!("{:#x}", B256::repeat_byte(7));
         let number = Ok(BlockId::Tag(BlockTag::Number(31)));
         assert_eq!(read("\"safe\""), Ok(BlockId::LATEST));
@@ -149,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
-        let bad = ["31", "\"31\"", "\"newest\"", "\"0x8000000000000000\"", "{}", "[]", "true"];
-        for json in bad {
+    fn other_texts_are_rejected() {
+        let others = ["31", "\"31\"", "\"newest\"", "\"0x8000000000000000\"", "{}", "[]", "true"];
+        for json in others {
             assert!(read(json).is_err(), "{json}");
         }
     }

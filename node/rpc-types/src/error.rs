@@ -1,5 +1,5 @@
-//! The errors that clients receive. Every code and text is defined here. They are those of geth where tools compare
-//! them. The details of an internal failure are logged, and never sent to the client.
+//! Defines the errors that clients receive. Codes and texts that tools compare are those of geth. The details of an
+//! internal failure are logged, and never sent to the client.
 
 use crate::PendingDetail;
 use jsonrpsee::types::ErrorObjectOwned;
@@ -30,7 +30,7 @@ const RESPONSE_TOO_LARGE: i32 = -32003;
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
 /// geth: the time of a request or batch has expired.
 const TIMED_OUT: i32 = -32002;
-/// EIP-1474: the resource is not found. It is a block that this node does not have yet.
+/// EIP-1474: the resource is not found. It is used for a block that this node does not have yet.
 const BLOCK_NOT_REACHED: i32 = -32001;
 /// EIP-1474: the request exceeds a limit of the server.
 const LIMIT_EXCEEDED: i32 = -32005;
@@ -68,7 +68,7 @@ struct Rate {
     retry_after_ms: u64,
 }
 
-/// The `data` of an error about a block that is not there yet.
+/// The `data` of an error about a block that this node does not have yet.
 #[derive(Debug, Serialize)]
 struct NotReached {
     newest: alloy_primitives::U64,
@@ -100,8 +100,8 @@ impl Error {
     }
 
     /// Prepends the position in the request to the message.
-    pub fn at(mut self, place: &str) -> Self {
-        self.message = format!("{place}: {}", self.message).into();
+    pub fn at(mut self, position: &str) -> Self {
+        self.message = format!("{position}: {}", self.message).into();
         self
     }
 
@@ -183,8 +183,8 @@ impl Error {
     }
 
     /// The call has more parameters than the method.
-    pub fn too_many_arguments(most: usize) -> Self {
-        Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {most}"))
+    pub fn too_many_arguments(max: usize) -> Self {
+        Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {max}"))
     }
 
     /// A required parameter is missing.
@@ -249,7 +249,7 @@ impl Error {
         Self::limit_coded(CLIENT_LIMIT_EXCEEDED, message, limit)
     }
 
-    /// The queue of heavy calls is full.
+    /// A queue of calls is full.
     pub fn busy(limit: usize) -> Self {
         let message =
             format!("too many requests: {limit} earlier calls wait for their turn, try again");
@@ -271,8 +271,8 @@ impl Error {
     }
 
     /// The client exceeded a rate limit.
-    pub fn rate(whose: &str, limit: u32, retry_after_ms: u64) -> Self {
-        let message = format!("rate limit exceeded: at most {limit} calls a second by one {whose}");
+    pub fn rate(scope: &str, limit: u32, retry_after_ms: u64) -> Self {
+        let message = format!("rate limit exceeded: at most {limit} calls a second by one {scope}");
         let data = Rate { limit, retry_after_ms };
         Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
     }
@@ -294,13 +294,13 @@ impl Error {
         Self::limit_coded(INVALID_REQUEST, message, limit as u64)
     }
 
-    /// The work was cancelled because its time had expired.
+    /// The work that `what` names was cancelled because it exceeded its time limit.
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
     }
 
-    /// The time of the batch expired before this call was answered.
+    /// The time limit of the batch expired before this call was answered.
     pub fn batch_timed_out(limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(TIMED_OUT, "request timed out".to_owned(), ms)

@@ -1,6 +1,6 @@
 //! Parses request objects with geth's rules: field names are compared without regard to ASCII case, the last of several
-//! fields with the same name counts, and unknown fields are ignored. An error names the field. The texts of serde_json
-//! are not sent to clients, because they contain positions in a part of the request.
+//! fields with the same name counts, and unknown fields are ignored. An error names the field. Texts of serde_json are
+//! sent without their positions, which are relative to a part of the request.
 
 use alloy_primitives::{B256, Bytes, U256};
 use serde::{
@@ -16,7 +16,7 @@ use std::{borrow::Cow, fmt};
 /// The reason why a request object cannot be parsed, with the field.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// The names of the fields from the outermost inwards, each followed by a colon.
+    /// The names of the fields from the outermost inwards, each followed by a colon and a space.
     path: String,
     reason: String,
 }
@@ -75,7 +75,7 @@ pub fn read_named<T: DeserializeOwned>(
     T::deserialize(Text { json, names: Some(names) }).map_err(|error| error.to_string())
 }
 
-/// Returns the one of `names` that geth takes `given` for.
+/// Returns the field name that geth matches with `given`: the same one, or else the first that differs only in case.
 pub fn name_of<'n>(names: &[&'n str], given: &str) -> Option<&'n str> {
     let exact = names.iter().find(|name| **name == given);
     exact.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(given))).copied()
@@ -96,7 +96,7 @@ fn inner(raw: &RawValue) -> Text<'_> {
 }
 
 impl<'a> Text<'a> {
-    /// Runs serde_json on a text without fields.
+    /// Runs serde_json on the text.
     fn library<T>(
         self,
         read: impl FnOnce(
@@ -134,13 +134,13 @@ impl<'a> Text<'a> {
     /// Splits an object into its members, or returns the error for a value that is not an object.
     fn members(self, expected: &dyn Expected) -> Result<Vec<Member<'a>>, FieldError> {
         if !self.json.starts_with('{') {
-            return self.scalar_or_list(expected);
+            return self.wrong_type(expected);
         }
         self.library(|library| library.deserialize_map(Members))
     }
 
-    /// Returns the error for a value that is neither an object nor a list.
-    fn scalar_or_list<T>(self, expected: &dyn Expected) -> Result<T, FieldError> {
+    /// Returns the error for a value of another type than `expected`.
+    fn wrong_type<T>(self, expected: &dyn Expected) -> Result<T, FieldError> {
         let found = match self.json.as_bytes().first() {
             Some(b'{') => Unexpected::Map,
             Some(b'[') => Unexpected::Seq,
@@ -290,7 +290,7 @@ impl<'a> Deserializer<'a> for Text<'a> {
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
         if !self.json.starts_with('[') {
-            return self.scalar_or_list(&"a list");
+            return self.wrong_type(&"a list");
         }
         let items: Vec<&RawValue> = self.library(|library| Vec::deserialize(library))?;
         visitor.visit_seq(Items(items.into_iter().enumerate()))
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_equal_fields_counts_and_null_is_absent() {
+    fn last_of_several_equal_fields_counts_and_null_is_absent() {
         let read = |json: &str| read::<Outer>(json).expect(json).number;
         assert_eq!(read("{\"number\":1,\"NUMBER\":2}"), Some(2));
         assert_eq!(read("{\"NUMBER\":2,\"number\":1,\"Number\":3}"), Some(3));
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_any_shape_may_not_be_nested_deeply() {
+    fn deep_nesting_is_rejected_unless_the_field_is_unknown() {
         let deep = format!("{{\"any\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
         let error = read::<BTreeMap<String, serde_json::Value>>(&deep).expect_err("too deep");
         assert!(error.contains("recursion limit"), "{error}");

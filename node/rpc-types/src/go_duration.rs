@@ -1,4 +1,4 @@
-//! Durations in the syntax of Go, such as `5s`, `1m30s` or `0.5ms`. geth accepts the timeout of a tracer in this form.
+//! Parses durations in Go's syntax, such as `5s`, `1m30s` or `0.5ms`, which geth uses for the timeout of a tracer.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -33,7 +33,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Maximum in nanoseconds. Go stores a duration in a signed 64-bit integer.
+/// Maximum duration in nanoseconds. Go stores a duration in a signed 64-bit integer.
 const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
 /// Parses a duration. A negative one expires immediately, so the result is zero.
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_are_parsed_as_in_go() {
         for (text, nanoseconds) in [
             ("0", 0),
             ("+0", 0),

@@ -28,14 +28,14 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Splits `params`, and returns an error if there are more than `most`.
-    pub fn new(params: &'a [u8], most: usize, spec: &'a ChainSpec) -> Result<Self, Error> {
+    /// Splits `params`, and returns an error if there are more than `max`.
+    pub fn new(params: &'a [u8], max: usize, spec: &'a ChainSpec) -> Result<Self, Error> {
         let values: Vec<&RawValue> = match params {
             b"" | b"null" => Vec::new(),
             text => serde_json::from_slice(text).map_err(|_| Error::params_not_a_list())?,
         };
-        if values.len() > most {
-            return Err(Error::too_many_arguments(most));
+        if values.len() > max {
+            return Err(Error::too_many_arguments(max));
         }
         Ok(Self { values: values.into_iter(), taken: 0, spec })
     }
@@ -76,7 +76,7 @@ pub fn string(json: &str) -> Result<Cow<'_, str>, String> {
 /// Maximum number of addresses, or of alternatives for one topic, in a filter, as in geth.
 const MAX_ALTERNATIVES: usize = 1000;
 
-/// Parses a string or a list of strings. As in geth, a list that contains `null` matches everything.
+/// Parses a string or a list of strings. As in geth's topics, a list that contains `null` matches everything.
 pub fn one_or_many<T>(
     raw: &RawValue,
     read: impl Fn(&str) -> Result<T, String>,
@@ -105,7 +105,7 @@ pub fn addresses(raw: &RawValue, spec: &ChainSpec) -> Result<Vec<Address>, Strin
     one_or_many(raw, address)
 }
 
-/// Returns the hex digits of a quantity, and refuses what geth refuses.
+/// Returns the hex digits of a quantity, and rejects what geth rejects.
 fn quantity_digits(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("empty hex string".to_owned());

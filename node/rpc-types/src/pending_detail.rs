@@ -1,4 +1,4 @@
-//! How much of the pending block a method requires.
+//! Defines how much of the pending block a method requires.
 
 /// The parts of the pending block that a method requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

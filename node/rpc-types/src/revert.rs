@@ -55,7 +55,7 @@ mod tests {
     use alloy_primitives::hex;
 
     #[test]
-    fn reasons_are_read() {
+    fn reasons_are_decoded() {
         let text = hex!(
             "08c379a0"
             "0000000000000000000000000000000000000000000000000000000000000020"

@@ -1,5 +1,5 @@
-//! Writers of JSON text for values that are large or frequent. They write hex directly into the buffer, without
-//! intermediate strings. Tests compare every writer with serde.
+//! Writes JSON text for values that are large or frequent. Hex is written directly into the buffer, without
+//! intermediate strings. Tests compare the writers with serde.
 
 use alloy_eips::{eip2930::AccessList, eip4895::Withdrawal, eip7702::SignedAuthorization};
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U128, U256, hex};
@@ -42,7 +42,7 @@ impl Json {
         &self.0
     }
 
-    /// Converts the text to serde's type, for servers that build responses with serde. This scans the text once.
+    /// Converts the text to serde's type, for servers that build responses with serde. This scans and copies the text.
     pub fn to_raw(&self) -> Result<Box<RawValue>, Error> {
         serde_json::from_slice(&self.0).map_err(Error::internal)
     }

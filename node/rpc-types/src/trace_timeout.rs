@@ -1,5 +1,5 @@
-//! The `timeout` in the options of a tracer. As in geth, it limits each traced transaction, and not the transactions
-//! that are executed before it.
+//! Implements the `timeout` in the options of a tracer. As in geth, it limits each traced transaction, and not the
+//! transactions that are executed before it.
 
 use crate::{error::Error, go_duration};
 use alloy_primitives::B256;
@@ -19,29 +19,29 @@ pub fn timeout(options: &GethDebugTracingOptions) -> Result<Option<Duration>, Er
     timeout.map_err(|error| Error::server(error.to_string()))
 }
 
-/// Cancels an execution when its trace has used up its time, or for any reason that the wrapped source has.
+/// Cancels an execution when its trace has used up its time, or when the wrapped host cancels it.
 #[expect(missing_debug_implementations, reason = "`ExecutionHost` does not require it")]
 pub struct TraceTimeout<'a> {
-    /// The source of block hashes, which may have its own reasons to cancel.
-    below: &'a dyn ExecutionHost,
+    /// The host that provides block hashes and caches.
+    host: &'a dyn ExecutionHost,
     timeout: Option<Duration>,
     /// The deadline of the current trace.
     end: Cell<Option<Instant>>,
 }
 
 impl<'a> TraceTimeout<'a> {
-    /// Wraps a source. The time runs only between [`Self::begin`] and [`Self::end`].
-    pub const fn new(below: &'a dyn ExecutionHost, timeout: Option<Duration>) -> Self {
-        Self { below, timeout, end: Cell::new(None) }
+    /// Wraps a host. The time runs only between [`Self::begin`] and [`Self::end`].
+    pub const fn new(host: &'a dyn ExecutionHost, timeout: Option<Duration>) -> Self {
+        Self { host, timeout, end: Cell::new(None) }
     }
 
-    /// Starts the time of a trace.
+    /// Starts the timeout of a trace.
     pub fn begin(&self) {
         // A timeout that the clock cannot represent never expires.
         self.end.set(self.timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
     }
 
-    /// Ends the time of a trace.
+    /// Ends the timeout of a trace.
     ///
     /// # Errors
     /// Returns geth's error if the trace used up its time.
@@ -58,7 +58,7 @@ impl<'a> TraceTimeout<'a> {
 
 impl ExecutionHost for TraceTimeout<'_> {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
-        self.below.block_hash(number)
+        self.host.block_hash(number)
     }
 
     fn is_cancellable(&self) -> bool {
@@ -66,10 +66,10 @@ impl ExecutionHost for TraceTimeout<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.below.is_cancelled() || self.is_over()
+        self.host.is_cancelled() || self.is_over()
     }
 
     fn caches(&self) -> Option<&ExecutionCaches> {
-        self.below.caches()
+        self.host.caches()
     }
 }

@@ -1,4 +1,4 @@
-//! Accepts the connections of an address until the server stops, and waits for their ends.
+//! Accepts connections until the server stops, and then waits until all of them have ended.
 
 use crate::stop::Stopping;
 use budget::{Budget, Evictable, Held, Refused, Resource};
@@ -13,25 +13,25 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// The wait after a failed accept, such as too many open files.
+/// The wait after a failed accept, for example because too many files are open.
 const ACCEPT_WAIT: Duration = Duration::from_millis(50);
 
-/// The tasks that serve the connections of an address. A task returns a connection that another thread is to serve.
+/// The tasks that serve connections. A task returns its connection if another thread should continue to serve it.
 pub type Tasks<M> = JoinSet<Option<M>>;
 
-/// Serves the connections of an address.
+/// Serves the connections that [`accept`] accepts.
 pub trait Serve: Send + Sync + 'static {
-    /// A connection on its way to another thread; [`std::convert::Infallible`] if they do not move.
+    /// A connection that moves to another thread; [`std::convert::Infallible`] if connections never move.
     type Moved: Send + 'static;
 
     /// Starts a task that serves a new connection.
     fn start(self: &Arc<Self>, tasks: &mut Tasks<Self::Moved>, stream: TcpStream, from: SocketAddr);
 
-    /// Starts a task that continues to serve a connection.
+    /// Starts a task that continues to serve a connection which its previous task returned.
     fn resume(self: &Arc<Self>, tasks: &mut Tasks<Self::Moved>, moved: Self::Moved);
 }
 
-/// Acquires one of the connections for the client at an address, or for the proxy.
+/// Acquires a connection permit for the client or trusted proxy at `from`. `connection` can be evicted to release it.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -44,7 +44,7 @@ pub fn admit(
     connections.acquire_as(from, budget.proxies.contains(from), 1, connection)
 }
 
-/// Accepts connections until the signal to stop. Then waits until those that are open have ended.
+/// Accepts connections until the shutdown signal. Then waits until the open ones have ended.
 pub async fn accept<S: Serve>(listener: TcpListener, service: Arc<S>, mut stopping: Stopping) {
     let mut tasks = Tasks::new();
     let mut not_before = Instant::now();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn moved_connection_is_resumed_and_the_end_waits_for_it() {
+    async fn moved_connection_is_resumed_and_accept_waits_for_its_end() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = Stop::new();
@@ -124,7 +124,7 @@ mod tests {
         client.read_exact(&mut bytes).await.unwrap();
         assert_eq!(&bytes, b"12");
         stop.signal();
-        // It has stopped to accept once a connection is refused.
+        // The server has stopped accepting once a connection is refused.
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }

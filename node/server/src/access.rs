@@ -1,9 +1,9 @@
-//! The requests that an HTTP server accepts, by host name and by the origin of the page. Every HTTP server of
-//! the node applies these rules.
+//! Checks the host name of a request and the origin of the page that sent it. All HTTP servers of the node except
+//! gRPC apply these rules.
 //!
 //! A malicious page can resolve its own domain to this machine (DNS rebinding). The browser then treats the
 //! page and this server as one origin, and only the `Host` field shows the difference. For other pages the
-//! browser enforces CORS, except for WebSockets, so the server must check their origin.
+//! browser enforces CORS. It does not do so for WebSockets, so the server must check the origin that opens one.
 
 mod rules;
 
@@ -59,10 +59,10 @@ impl Hosts {
         Self { setting, names: names.iter().map(|name| name.to_ascii_lowercase()).collect(), any }
     }
 
-    /// Checks the host of a request. Health checks in HTTP/1.0 have no `Host`.
+    /// Checks the host of a request. HTTP/1.0 requests, such as simple health checks, may omit `Host`.
     ///
     /// # Errors
-    /// If the host is missing, repeated, unreadable or not allowed.
+    /// If the host is missing (HTTP/1.1), repeated, unreadable or not allowed.
     pub fn check<B>(&self, request: &Request<B>) -> Result<(), HostError> {
         let mut fields = request.headers().get_all(HOST).iter();
         let field = match (fields.next(), fields.next()) {
@@ -96,7 +96,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// There are several origins. Whichever is checked, a proxy or a browser may use another one.
+/// A request has several `Origin` fields. Whichever one is checked, a proxy or a browser may use another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepeatedOrigin;
 
@@ -109,7 +109,7 @@ impl fmt::Display for RepeatedOrigin {
 /// The origin of the page that sends a request; `None` if it is not sent by a page.
 ///
 /// # Errors
-/// If there are several.
+/// If there are several origins.
 pub fn origin(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RepeatedOrigin> {
     let mut origins = headers.get_all(ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -123,12 +123,12 @@ pub fn origin(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RepeatedOrigi
 pub struct Origins(Vec<String>);
 
 impl Origins {
-    /// The origins of these patterns.
+    /// The origins that match at least one of these patterns; see [`Origins::allow`].
     pub fn new(patterns: &[String]) -> Self {
         Self(patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect())
     }
 
-    /// Whether a pattern matches: `*`, an origin, or an origin with `:*` for any port.
+    /// Whether a pattern matches: `*`, an origin, or an origin with `:*`, which stands for any port or none.
     pub fn allow(&self, origin: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         self.0.iter().any(|pattern| match pattern.strip_suffix(":*") {

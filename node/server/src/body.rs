@@ -1,4 +1,4 @@
-//! Reads the body of a request, up to a limit and within the memory of the client.
+//! Reads the body of a request, up to a limit and within the memory limit of the client.
 
 use budget::{Refused, Usage};
 use bytes::Bytes;
@@ -8,16 +8,16 @@ use hyper::body::{Body, Incoming};
 /// Why a body was not read to its end.
 #[derive(Debug)]
 pub enum BodyError {
-    /// It has more bytes than the limit. These are its first bytes, one more than the limit, so that a service can
-    /// refuse the request in its own way.
+    /// The body has more bytes than the limit. The value contains its first bytes, one more than the limit, so that a
+    /// service can refuse the request with its own error.
     TooLarge(Bytes),
-    /// The client has disconnected, or its request is malformed.
+    /// The client has disconnected, or the request is malformed.
     Incomplete(hyper::Error),
-    /// There is not enough memory for it.
+    /// There is not enough memory for the body.
     Memory(Refused),
 }
 
-/// Reads a body of at most `limit` bytes. One that arrives in one piece, as small ones do, is not copied.
+/// Reads a body of at most `limit` bytes. A body that arrives in one piece, as small ones do, is not copied.
 ///
 /// # Errors
 /// See [`BodyError`].
@@ -36,7 +36,7 @@ pub async fn read_body(
         let Ok(mut data) = frame.into_data() else { continue };
         data.truncate(max_read - first.len() - whole.len());
         if first.is_empty() && whole.is_empty() {
-            // It may be as large as what is read at once.
+            // The first piece can be as large as one read from the socket, so it is accounted too.
             usage.grow_to(data.len()).map_err(BodyError::Memory)?;
             first = data;
         } else {
@@ -52,7 +52,7 @@ pub async fn read_body(
     Ok(joined(first, whole))
 }
 
-/// The only piece, or all pieces.
+/// Returns the first piece if it is the only one, and otherwise all pieces.
 fn joined(first: Bytes, whole: Vec<u8>) -> Bytes {
     if whole.is_empty() { first } else { whole.into() }
 }

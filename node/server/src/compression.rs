@@ -1,6 +1,6 @@
-//! Compression of HTTP responses with gzip, for clients that accept it: [`accepts_gzip`] checks the request,
-//! and [`Gzip`] compresses. Each server decides where it compresses: on the threads for large bodies
-//! (JSON-RPC), on blocking threads (REST, CometBFT RPC, metrics), and never on the threads that serve sockets.
+//! Compresses HTTP responses with gzip for clients that accept it: [`accepts_gzip`] checks the request, and [`Gzip`]
+//! compresses. JSON-RPC uses its threads for large bodies, and the other servers use blocking threads. No response is
+//! compressed on a thread that serves sockets.
 //!
 //! The costs are in `docs/costs.md`.
 
@@ -11,12 +11,12 @@ use hyper::header::{
 };
 use std::io::Write as _;
 
-/// Smaller responses are not compressed: they fit into a few packets, and handing them to another thread costs
+/// Smaller responses are not compressed: they fit into a dozen packets, and handing them to another thread costs
 /// as much as sending them.
 pub const MIN_COMPRESSED_BYTES: usize = 16 * 1024;
-/// The deflate level: the fastest. The next one makes responses a third smaller and takes 1.6 times as long.
+/// The deflate level: the fastest. Level 2 makes responses a third smaller and takes 1.6 times as long.
 const LEVEL: u32 = 1;
-/// Bytes that are compressed before the thread checks for other work: a third of a millisecond.
+/// Bytes that are compressed before the thread checks for other work. They take a third of a millisecond.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The content coding of [`Gzip`].
@@ -71,12 +71,12 @@ impl Gzip {
         Self(GzEncoder::new(Vec::new(), Compression::new(LEVEL)))
     }
 
-    /// Adds a part of the response, which takes some nanoseconds per byte.
+    /// Compresses a part of the response, which takes a few nanoseconds per byte.
     pub fn add(&mut self, part: &[u8]) {
         self.0.write_all(part).expect("writing to a Vec cannot fail");
     }
 
-    /// The size of the compressed response so far, in bytes.
+    /// The memory that the compressed response occupies so far, in bytes: the capacity of its buffer.
     pub fn bytes(&self) -> usize {
         self.0.get_ref().capacity()
     }
@@ -89,13 +89,13 @@ impl Gzip {
     }
 }
 
-/// Sets the header which states that the body is compressed.
+/// Marks the body as compressed: sets `Content-Encoding` and removes `Content-Length`.
 pub fn name_coding(headers: &mut HeaderMap) {
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_ENCODING, GZIP);
 }
 
-/// Sets the header which states that the coding depends on the request.
+/// Adds `Vary: accept-encoding`, because the coding of the response depends on the request.
 pub fn name_variation(headers: &mut HeaderMap) {
     if !headers.get_all(VARY).iter().any(|value| *value == VARIES) {
         headers.append(VARY, VARIES);

@@ -1,5 +1,5 @@
-//! Concurrency limits for requests that run for a millisecond or longer. Only a few run at once, so that the
-//! pipeline keeps the other cores, and a limited number waits.
+//! Limits the concurrency of requests that run for a millisecond or longer. Only a few run at once, so that the
+//! other cores are free for the pipeline, and a limited number waits.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,7 +14,7 @@ pub struct ConcurrencyLimit {
     max_waiting: usize,
 }
 
-/// Too many requests are waiting: their maximum number.
+/// Too many requests are waiting. The value is their maximum number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyWaiting(pub usize);
 
@@ -52,24 +52,24 @@ impl ConcurrencyLimit {
 mod tests {
     use super::*;
 
-    const WAITING: usize = 8;
+    const WAITING_REQUESTS: usize = 8;
 
     #[tokio::test]
     async fn request_is_refused_when_too_many_wait() {
-        let limit = Arc::new(ConcurrencyLimit::new(1, WAITING));
+        let limit = Arc::new(ConcurrencyLimit::new(1, WAITING_REQUESTS));
         let first = limit.acquire().await.unwrap();
         let wait = || {
             let limit = Arc::clone(&limit);
             tokio::spawn(async move { limit.acquire().await.map(drop) })
         };
-        let waiting: Vec<_> = (0..WAITING).map(|_| wait()).collect();
+        let waiting: Vec<_> = (0..WAITING_REQUESTS).map(|_| wait()).collect();
         while limit.permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(limit.acquire().await.unwrap_err(), TooManyWaiting(WAITING));
+        assert_eq!(limit.acquire().await.unwrap_err(), TooManyWaiting(WAITING_REQUESTS));
         drop(first);
-        for one in waiting {
-            one.await.unwrap().unwrap();
+        for request in waiting {
+            request.await.unwrap().unwrap();
         }
         limit.acquire().await.unwrap();
     }

@@ -1,12 +1,14 @@
-//! The connection of a client: a socket with layers. Each layer does one thing, and all HTTP servers use the same ones.
+//! Builds the connection of a client: a socket with layers, each of which does one thing. HTTP/2 uses neither
+//! [`Replay`], because its connections do not move between threads, nor [`Ledger`] and [`HalfClose`], because the
+//! layers cannot see its requests.
 //!
 //! | Layer | Purpose |
 //! |---|---|
-//! | [`Evict`] | fails once another client needs the connection |
+//! | [`Evict`] | fails once the connection has been evicted because another client needs it |
 //! | [`Replay`] | returns bytes that another thread read but did not process |
 //! | [`Ledger`] | finds responses that were truncated |
-//! | [`ReadTurns`] | gives way to other tasks while much is read |
-//! | [`WriteTurns`] | gives way to other tasks and threads while much is written |
+//! | [`ReadTurns`] | yields to other tasks while much is read |
+//! | [`WriteTurns`] | yields to other tasks and threads while much is written |
 //! | [`HalfClose`] | waits for the response after the client has closed its sending side |
 //! | [`Idle`] | closes a connection without requests or traffic |
 //! | [`SlowWriter`] | closes a connection whose client does not read |
@@ -53,14 +55,14 @@ use tokio::net::TcpStream;
 pub struct Timeouts {
     /// A connection without activity for this long is closed.
     pub idle: Duration,
-    /// A client that reads less than 64 KiB of a response in this time is disconnected.
+    /// A client that blocks a write, and then reads less than 64 KiB in this time, is disconnected.
     pub slow: Duration,
 }
 
 /// A connection over HTTP/1.1, or a WebSocket.
 pub type Http1Socket = Layered<Evict, Layered<Replay, Layered<Ledger, InTurns<HalfCloseSocket>>>>;
 
-/// A connection over HTTP/2, without the layers that follow single requests.
+/// A connection over HTTP/2.
 pub type Http2Socket = Layered<Evict, InTurns<Watched>>;
 
 type InTurns<S> = Layered<ReadTurns, Layered<WriteTurns, S>>;
@@ -70,7 +72,7 @@ type HalfCloseSocket = Layered<HalfClose, Watched>;
 /// A socket with timeouts.
 type Watched = Layered<Idle, Layered<SlowWriter, TcpStream>>;
 
-/// A connection over HTTP/1.1. `read` was read from the socket by another thread and not processed.
+/// A connection over HTTP/1.1. `read` contains bytes that another thread read from the socket but did not process.
 pub fn http1(
     stream: TcpStream,
     read: Bytes,
@@ -109,7 +111,7 @@ fn watched(
     ))
 }
 
-/// Takes the socket from its layers, with the bytes that were read by another thread and are still not processed.
+/// Takes the socket out of its layers. Also returns the bytes of [`Replay`] that have not been read again.
 pub fn dismantle(socket: Http1Socket) -> (TcpStream, Bytes) {
     let (Replay(rest), ledger) = socket.into_inner().into_parts();
     let watched = ledger.into_inner().into_inner().into_inner().into_inner();

@@ -1,32 +1,32 @@
-//! The tables of `docs/costs.md`: for each query, what its work grows with, what limits it, and the threads on which it runs.
-//! Each interface has its own table in its own crate.
+//! Defines the types of the tables in `docs/costs.md`, which state for each query what its work grows with, what limits
+//! that work, and where it runs. Each interface has a table in its own crate.
 //!
-//! Tests compare the tables with the program: every method of every interface is in one class, and a JSON-RPC
+//! Tests compare the tables with the program: every method of every interface is in exactly one class, and a JSON-RPC
 //! or CometBFT method runs where its class states.
 
 use std::collections::BTreeMap;
 
-/// Methods whose work grows with the same thing.
+/// Methods that do the same kind of work, with the same limit.
 #[derive(Clone, Copy, Debug)]
 pub struct CostClass {
     /// What the methods do.
     pub work: &'static str,
     /// What the work grows with.
     pub grows_with: &'static str,
-    /// What limits it.
+    /// What limits the work.
     pub bound: &'static str,
-    /// Where such methods run, as the method table of the interface names it.
+    /// The names of the threads or queues that run the methods, as in the method table of the interface.
     pub places: &'static [&'static str],
-    /// The methods.
+    /// The names of the methods.
     pub methods: &'static [&'static str],
 }
 
 /// The classes of one interface.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceCosts {
-    /// The interface.
+    /// The name of the interface.
     pub name: &'static str,
-    /// An explanation of the places.
+    /// Explains the names in [`CostClass::places`].
     pub places: &'static str,
     /// The classes, cheapest first.
     pub classes: &'static [CostClass],

@@ -1,7 +1,7 @@
-//! File descriptors: the limit of the process, and the share of connections.
+//! Raises the limit of file descriptors, and divides the descriptors among the connections of all servers.
 //!
-//! A process without free descriptors cannot accept connections, rewrite its journal or read a key. The limits
-//! of all servers together therefore reserve descriptors for the node's own files.
+//! A process without free descriptors cannot accept connections, rewrite its journal or read a key. The connection
+//! limits of all servers together therefore leave descriptors for the node's own files.
 
 use crate::listen::MAX_RESERVED;
 use budget::MAX_METRICS_CONNECTIONS;
@@ -16,12 +16,12 @@ const OWN_FILES: u64 = 72;
 const METRICS_CONNECTIONS: u64 = MAX_METRICS_CONNECTIONS as u64;
 /// Connections for health checks that REST, gRPC, CometBFT RPC, metrics and pages accept above their limits.
 const RESERVED_CONNECTIONS: u64 = 5 * MAX_RESERVED as u64;
-/// Descriptors of a thread that serves JSON-RPC: its epoll instance, its wake-up, and its signals.
+/// Descriptors of a thread that serves JSON-RPC: two for its epoll instance, one for wake-ups and one for signals.
 const FILES_PER_THREAD: u64 = 4;
-/// The assumed limit if the system has none. It is more than all servers accept.
+/// The assumed limit if the system has none. It exceeds the connection limits of all servers.
 const UNLIMITED: u64 = 1 << 30;
 
-/// Raises the limit of open files to the highest value that the system allows, as Go's runtime does, and
+/// Raises the limit of open files to the hard limit of the process, as Go's runtime does, and
 /// returns it. The usual limit of 1,024 is lower than the connection limits of the servers.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -33,11 +33,11 @@ pub fn raise_limit() -> u64 {
 }
 
 /// The number of descriptors for connections, except those of the metrics server, in a process that may have
-/// `open_files` descriptors and serves JSON-RPC with `threads` threads. It is at least 1, because [`share`]
-/// needs a positive number.
+/// `open_files` descriptors and serves JSON-RPC with `threads` threads. It is at least 1.
 pub fn for_connections(open_files: u64, threads: usize) -> u64 {
     let own = own_files(threads);
-    // If the limit is very low, the reserve is halved, because the node rarely needs all of it.
+    // If the limit is very low, connections get half of the descriptors above half of the reserve, because the node
+    // rarely needs the whole reserve.
     open_files.saturating_sub(own).max(open_files.saturating_sub(own / 2) / 2).max(1)
 }
 
@@ -45,8 +45,8 @@ const fn own_files(threads: usize) -> u64 {
     OWN_FILES + METRICS_CONNECTIONS + RESERVED_CONNECTIONS + FILES_PER_THREAD * threads as u64
 }
 
-/// Divides `available` connections among servers with these limits. A server with a low limit gets it, and the
-/// others get equal shares. Each gets at least 1.
+/// Divides `available` connections among servers that want these numbers. A server that wants less than an equal
+/// share gets what it wants, and the others get equal shares of the rest. Each gets at least 1.
 pub fn share(available: u64, wanted: &[u32]) -> Vec<u32> {
     let mut by_size: Vec<_> = (0..wanted.len()).collect();
     by_size.sort_by_key(|at| wanted[*at]);

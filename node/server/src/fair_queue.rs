@@ -1,8 +1,9 @@
-//! A bounded queue of requests that is served round-robin by address, and within an address by connection.
+//! Implements a bounded queue that is served round-robin by address, and within an address round-robin by connection.
 //!
-//! Limits: [`MAX_WAITING`] entries, half of them from one address, and [`MAX_WAITING_PER_CONNECTION`] from one
-//! connection. A full queue refuses the newest entry of the address that has the most, or the new entry. A client with
-//! a thousand waiting entries therefore delays another one by one entry.
+//! Limits: [`MAX_WAITING`] entries, at most half of them from one address, and [`MAX_WAITING_PER_CONNECTION`] from one
+//! connection. If the queue is full, an entry of the network and address with the most entries is displaced, or the new
+//! entry is refused if no other network or address has more. A client with hundreds of waiting entries therefore delays
+//! the next entry of another client by one entry.
 
 use budget::{Networks, client_key};
 use std::{
@@ -10,11 +11,11 @@ use std::{
     net::IpAddr,
 };
 
-/// Maximum number of waiting calls in a queue. At 10 ms each, they are some seconds of work for two cores.
+/// Maximum number of waiting entries in a queue. At 10 ms each, they are some five seconds of work for two cores.
 const MAX_WAITING: usize = 1024;
-/// Maximum number of waiting calls from one address, which leaves space for other clients.
+/// Maximum number of waiting entries from one address, so that a single client cannot fill the queue.
 const MAX_WAITING_PER_ADDRESS: usize = MAX_WAITING / 2;
-/// Maximum number of waiting calls from one connection.
+/// Maximum number of waiting entries from one connection.
 const MAX_WAITING_PER_CONNECTION: usize = 128;
 
 /// Queues that are served round-robin.
@@ -44,7 +45,7 @@ impl<K: Copy + Ord, Q: Default> RoundRobin<K, Q> {
         self.order.retain(|other| *other != key);
     }
 
-    /// Takes an item from the next queue with `take`, which also returns whether the queue is empty then.
+    /// Takes an item from the next queue with `take`, which also returns whether that queue is empty afterwards.
     fn next<T>(&mut self, take: impl FnOnce(&mut Q) -> (Option<T>, bool)) -> Option<T> {
         let key = self.order.pop_front()?;
         let (taken, empty) = take(self.queues.get_mut(&key)?);
@@ -57,7 +58,7 @@ impl<K: Copy + Ord, Q: Default> RoundRobin<K, Q> {
     }
 }
 
-/// The calls of one address.
+/// The entries of one address.
 #[derive(Debug)]
 struct AddressQueue<T> {
     connections: RoundRobin<u64, VecDeque<T>>,
@@ -70,7 +71,7 @@ impl<T> Default for AddressQueue<T> {
     }
 }
 
-/// A fair queue of requests; see the module documentation.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     addresses: RoundRobin<IpAddr, AddressQueue<T>>,
@@ -94,15 +95,15 @@ impl<T> FairQueue<T> {
         self.count == 0
     }
 
-    /// Adds a call. Returns the call that was displaced, if any, with the limit for which it is refused.
+    /// Adds an entry. Returns the entry that was displaced, if any, and the limit that was reached.
     ///
     /// # Errors
-    /// The limit that was reached.
+    /// Returns the limit that was reached.
     pub fn push(
         &mut self,
         address: IpAddr,
         connection: u64,
-        job: T,
+        entry: T,
     ) -> Result<Option<(T, usize)>, usize> {
         let address = client_key(address);
         let (of_address, of_connection) = self.waiting_of(address, connection);
@@ -117,31 +118,31 @@ impl<T> FairQueue<T> {
             _ => Some((self.displace_for(address).ok_or(MAX_WAITING)?, MAX_WAITING)),
         };
         let of_address = self.addresses.queue(address);
-        of_address.connections.queue(connection).push_back(job);
+        of_address.connections.queue(connection).push_back(entry);
         of_address.waiting += 1;
         self.count += 1;
         Ok(displaced)
     }
 
-    /// Returns the number of waiting calls of an address and of a connection.
+    /// Returns the numbers of waiting entries of an address and of a connection.
     fn waiting_of(&self, address: IpAddr, connection: u64) -> (usize, usize) {
         let Some(of_address) = self.addresses.queues.get(&address) else { return (0, 0) };
         let of_connection = of_address.connections.queues.get(&connection);
         (of_address.waiting, of_connection.map_or(0, VecDeque::len))
     }
 
-    /// Removes the newest call of the connection with the most calls, of the address that must yield to this one.
-    /// Networks of several sizes are compared, because an attacker may have many addresses.
+    /// Removes and returns the newest entry of the connection with the most entries, at the address that must yield to
+    /// this one. Networks of several sizes are compared, because an attacker may have many addresses.
     fn displace_for(&mut self, address: IpAddr) -> Option<T> {
         let held = |of_address: &AddressQueue<T>| of_address.waiting as u64;
         let networks = Networks { clients: &self.addresses.queues, held, evictable: held };
         let rival = networks.rival(address, 1, 0)?;
         let of_address = self.addresses.queues.get_mut(&rival)?;
         let connections = &mut of_address.connections;
-        let most = connections.queues.iter_mut().max_by_key(|(_, jobs)| jobs.len());
-        let (&connection, jobs) = most?;
-        let job = jobs.pop_back()?;
-        if jobs.is_empty() {
+        let most = connections.queues.iter_mut().max_by_key(|(_, entries)| entries.len());
+        let (&connection, entries) = most?;
+        let entry = entries.pop_back()?;
+        if entries.is_empty() {
             connections.remove(connection);
         }
         of_address.waiting -= 1;
@@ -149,21 +150,21 @@ impl<T> FairQueue<T> {
             self.addresses.remove(rival);
         }
         self.count -= 1;
-        Some(job)
+        Some(entry)
     }
 
-    /// Takes the next call.
+    /// Takes the next entry.
     pub fn pop(&mut self) -> Option<T> {
-        let job = self.addresses.next(|address| {
-            let job = address.connections.next(|jobs| {
-                let job = jobs.pop_front();
-                (job, jobs.is_empty())
+        let entry = self.addresses.next(|address| {
+            let entry = address.connections.next(|entries| {
+                let entry = entries.pop_front();
+                (entry, entries.is_empty())
             });
-            address.waiting -= usize::from(job.is_some());
-            (job, address.waiting == 0)
+            address.waiting -= usize::from(entry.is_some());
+            (entry, address.waiting == 0)
         });
-        self.count -= usize::from(job.is_some());
-        job
+        self.count -= usize::from(entry.is_some());
+        entry
     }
 }
 
@@ -178,8 +179,8 @@ mod tests {
     #[test]
     fn addresses_and_their_connections_are_served_round_robin() {
         let mut waiting = FairQueue::default();
-        for job in 0..4 {
-            waiting.push(address(1), 1, ("flood", job)).unwrap();
+        for entry in 0..4 {
+            waiting.push(address(1), 1, ("flood", entry)).unwrap();
         }
         waiting.push(address(1), 2, ("neighbour", 0)).unwrap();
         waiting.push(address(2), 3, ("other", 0)).unwrap();
@@ -217,28 +218,27 @@ mod tests {
         assert_eq!(waiting.push(address(2), 200, ()), Err(MAX_WAITING_PER_CONNECTION));
     }
 
-    /// With any number of addresses, the one with the most calls yields.
     #[test]
-    fn addresses_that_fill_a_queue_do_not_keep_another_out() {
+    fn queue_that_two_addresses_fill_accepts_a_third() {
         let mut waiting = FairQueue::default();
         for client in [1, 2] {
-            for job in 0..MAX_WAITING_PER_ADDRESS {
-                let connection = (job / MAX_WAITING_PER_CONNECTION) as u64;
-                assert_eq!(waiting.push(address(client), connection, (client, job)), Ok(None));
+            for entry in 0..MAX_WAITING_PER_ADDRESS {
+                let connection = (entry / MAX_WAITING_PER_CONNECTION) as u64;
+                assert_eq!(waiting.push(address(client), connection, (client, entry)), Ok(None));
             }
         }
         assert_eq!(waiting.count, MAX_WAITING);
         let mut refused = Vec::new();
-        // Address 3 gets a third of the queue, and displaces calls of both others. Then all three have the same number.
-        for job in 0..MAX_WAITING / 3 {
-            let connection = 10 + (job / MAX_WAITING_PER_CONNECTION) as u64;
+        // Address 3 gets a third of the queue and displaces entries of both others, until all three have about as many.
+        for entry in 0..MAX_WAITING / 3 {
+            let connection = 10 + (entry / MAX_WAITING_PER_CONNECTION) as u64;
             let (displaced, limit) =
-                waiting.push(address(3), connection, (3, job)).unwrap().expect("another one");
+                waiting.push(address(3), connection, (3, entry)).unwrap().expect("displaced");
             assert_eq!((waiting.count, limit), (MAX_WAITING, MAX_WAITING));
             refused.push(displaced);
         }
         assert!(refused.iter().all(|(client, _)| *client != 3));
-        assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(MAX_WAITING), "it has as many");
+        assert_eq!(waiting.push(address(3), 99, (3, 999)), Err(MAX_WAITING), "none has more");
         let mut counts = [0_usize; 4];
         while let Some((client, _)) = waiting.pop() {
             counts[usize::from(client)] += 1;
@@ -249,19 +249,19 @@ mod tests {
         assert_eq!(waiting.count, 0);
     }
 
-    /// Each /64 is a client with one call. All of them are in the same /48.
+    /// Each /64 is a client with one entry. All of them are in the same /48.
     #[test]
-    fn clients_of_one_network_that_fill_a_queue_do_not_keep_another_out() {
+    fn queue_that_one_network_fills_accepts_another() {
         let mut waiting = FairQueue::default();
         let from = |number: usize| format!("2001:db8:0:{number:x}::1").parse::<IpAddr>().unwrap();
         for number in 0..MAX_WAITING {
             assert_eq!(waiting.push(from(number), number as u64, number), Ok(None));
         }
         let displaced = waiting.push(address(1), 5_000, MAX_WAITING).unwrap();
-        assert!(displaced.is_some_and(|(job, _)| job < MAX_WAITING), "one of theirs");
-        assert_eq!(waiting.addresses.queues.len(), MAX_WAITING, "an address without calls is gone");
+        assert!(displaced.is_some_and(|(entry, _)| entry < MAX_WAITING), "one of the network");
+        assert_eq!(waiting.addresses.queues.len(), MAX_WAITING, "an empty address is removed");
         assert_eq!(waiting.count, MAX_WAITING);
-        assert_eq!(waiting.push(from(1_000), 1_000, 0), Err(MAX_WAITING), "it has as many");
+        assert_eq!(waiting.push(from(1_000), 1_000, 0), Err(MAX_WAITING), "none has more");
         let taken = std::iter::from_fn(|| waiting.pop()).count();
         assert_eq!((taken, waiting.count), (MAX_WAITING, 0));
     }

@@ -1,4 +1,4 @@
-//! What a browser shows at `/` of a server without pages: a link to the web pages of the node.
+//! Answers a browser's request for `/` on a server without pages with a link to the web pages of the node.
 
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Answers the requests of browsers for `/` with a link to `pages`, if they are served. Other requests go to the router.
+/// Answers browsers that request `/` with a link to `pages`, if the node serves them. Other requests go to `router`.
 pub fn with_link(router: Router, name: &'static str, pages: Option<SocketAddr>) -> Router {
     let Some(text) = text(name, pages) else { return router };
     router.layer(from_fn(move |request: Request, next: Next| {
@@ -24,14 +24,14 @@ pub fn with_link(router: Router, name: &'static str, pages: Option<SocketAddr>) 
     }))
 }
 
-/// Whether a browser sent the request: programs do not ask for HTML.
+/// Whether a browser sent the request: other programs do not request HTML.
 pub fn wants_html(headers: &HeaderMap) -> bool {
     let accepted =
         headers.get_all(ACCEPT).iter().filter_map(|value| HeaderValue::to_str(value).ok());
     accepted.into_iter().any(|value| value.contains("text/html"))
 }
 
-/// The page with the link; `None` if there are no pages.
+/// The HTML page with the link; `None` if the node serves no web pages.
 pub fn text(name: &str, pages: Option<SocketAddr>) -> Option<String> {
     let address = reachable(pages?);
     Some(format!(
@@ -40,7 +40,7 @@ pub fn text(name: &str, pages: Option<SocketAddr>) -> Option<String> {
     ))
 }
 
-/// The address that a browser on this machine can open.
+/// An address that a browser on this machine can open, in place of an unspecified one.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_no_link_without_pages() {
+    fn link_requires_web_pages() {
         assert_eq!(text("REST", None), None);
         let linked = text("REST", "0.0.0.0:8080".parse().ok()).unwrap();
         assert!(linked.contains("http://127.0.0.1:8080/"), "{linked}");
     }
 
     #[test]
-    fn browsers_are_recognised_by_what_they_accept() {
+    fn browsers_are_recognised_by_their_accept_header() {
         let accepting = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, HeaderValue::from_static(value));

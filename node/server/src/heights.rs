@@ -1,8 +1,8 @@
-//! The height that a client has seen, for clients of several nodes behind a load balancer.
+//! Keeps heights from going backwards for clients of several nodes behind a load balancer.
 //!
-//! A response has the number of the newest block in `X-Evmd-Height`. A client that sends it in `X-Evmd-Min-Height` with its
-//! next request receives an answer from that block or a later one, whichever node answers: a node that does not have
-//! the block yet waits for it for a limited time, and then refuses the request.
+//! A response has the number of the newest block in `X-Evmd-Height`. A client that sends this number in
+//! `X-Evmd-Min-Height` with its next request receives a response from that block or a later one, from whichever node: a
+//! node that does not have the block yet waits for it for a limited time, and then refuses the request.
 
 use hyper::{
     HeaderMap,
@@ -12,11 +12,11 @@ use state::Published;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// The header of requests.
+/// The request header with the minimum height.
 pub const MIN_HEIGHT: HeaderName = HeaderName::from_static("x-evmd-min-height");
-/// The header of responses.
+/// The response header with the newest height.
 pub const HEIGHT: HeaderName = HeaderName::from_static("x-evmd-height");
-/// Maximum time for which a request waits for a block: several blocks of a usual chain. Load balancers then ask another node.
+/// Maximum wait of a request for a block. A load balancer can then try another node.
 pub const MAX_HEIGHT_WAIT: Duration = Duration::from_secs(2);
 
 /// The heights of the blocks that a server serves.
@@ -35,10 +35,10 @@ impl fmt::Debug for Heights {
 /// Why a request with a minimum height is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeightError {
-    /// The header is not a number, or is repeated.
+    /// The header is not a decimal number below 2^64, or is repeated.
     #[error("{MIN_HEIGHT} must be one decimal number, that of a block")]
     Invalid,
-    /// The block has not come in time.
+    /// The block did not arrive within [`MAX_HEIGHT_WAIT`].
     #[error(
         "block {required} ({MIN_HEIGHT}) is not here yet, and did not come within {} s: the newest is {newest}",
         MAX_HEIGHT_WAIT.as_secs()
@@ -58,7 +58,7 @@ impl Heights {
         Self::new(move || view.load().number(), changes)
     }
 
-    /// `newest` returns the number of the newest block that requests can read; `changes` notifies after it has changed.
+    /// `newest` returns the number of the newest block that requests can read; `changes` notifies of each change.
     fn new(
         newest: impl Fn() -> u64 + Send + Sync + 'static,
         changes: watch::Receiver<u64>,
@@ -79,15 +79,15 @@ impl Heights {
         let reached = changes.wait_for(|_| (self.newest)() >= required);
         match tokio::time::timeout(MAX_HEIGHT_WAIT, reached).await {
             Ok(Ok(_)) => Ok(()),
-            // An end of the changes is the end of the node.
+            // The sender of the changes is dropped when the node shuts down.
             Ok(Err(_)) | Err(_) => {
                 Err(HeightError::NotReached { required, newest: (self.newest)() })
             }
         }
     }
 
-    /// Adds the newest height to the headers of a response. This must happen after the request was processed: an earlier height
-    /// could be below that of the data in the response.
+    /// Adds the newest height to the headers of a response. Must be called after the request was processed, because a
+    /// height read before could be below that of the data in the response.
     pub fn state(&self, headers: &mut HeaderMap) {
         headers.insert(HEIGHT, HeaderValue::from((self.newest)()));
     }

@@ -1,4 +1,4 @@
-//! Interrupts work when its caller has disconnected or its time is over.
+//! Interrupts work if its caller has disconnected or its time limit has passed.
 
 use std::{
     sync::{
@@ -8,33 +8,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Shows whether the caller of some work has disconnected. The default value never does, which is used for
-/// short work.
+/// Shows whether the caller of some work has disconnected. The default value never does, so its deadlines pass only
+/// when their time is over.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
-    /// A deadline after this time, or when the caller disconnects if that is earlier.
+    /// Returns a deadline that passes after `time`, or when the caller disconnects if that happens first.
     pub fn within(&self, time: Duration) -> Deadline {
-        Deadline { at: Instant::now() + time, gone: self.0.clone() }
+        Deadline { at: Instant::now() + time, dropped: self.0.clone() }
     }
 }
 
-/// The time at which work is abandoned.
+/// The condition under which work is abandoned.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
-    gone: Option<Arc<AtomicBool>>,
+    dropped: Option<Arc<AtomicBool>>,
 }
 
 impl Deadline {
     /// Whether the work should be abandoned.
     pub fn passed(&self) -> bool {
-        self.gone.as_ref().is_some_and(|gone| gone.load(Relaxed)) || Instant::now() > self.at
+        self.dropped.as_ref().is_some_and(|flag| flag.load(Relaxed)) || Instant::now() > self.at
     }
 }
 
-/// Sets the flag when the caller's future is dropped.
+/// A guard in the caller's future. Interrupts the work when dropped.
 #[derive(Debug)]
 pub struct Caller(Arc<AtomicBool>);
 

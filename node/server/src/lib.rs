@@ -1,21 +1,21 @@
-//! HTTP servers with limits on connections, memory, idle time and concurrent requests.
+//! Runs HTTP servers with limits on connections, memory, idle time and concurrent requests.
 //!
-//! - [`listen`]: the servers of REST, gRPC, CometBFT's RPC and metrics.
+//! - [`listen`]: the servers of REST, gRPC, CometBFT's RPC, metrics and the web pages.
 //! - [`listener`]: listening sockets.
-//! - [`stop`]: the signal to stop.
+//! - [`stop`]: the shutdown signal of a server.
 //! - [`accept`]: accepts connections until the server stops.
-//! - [`access`]: which hosts and origins a server accepts.
+//! - [`access`]: the hosts and origins that a server accepts.
 //! - [`body`]: reads the bodies of requests.
 //! - [`compression`]: gzip of large responses.
-//! - [`concurrency_limit`]: a limited number of requests that run, and of those that wait.
-//! - [`connection`]: the layers of a connection: timeouts, turns, eviction, clients that have closed their sending side.
-//! - [`costs`]: how the costs of queries are described.
-//! - [`descriptors`]: the limit of open files, and the share of connections.
-//! - [`fair_queue`]: a queue that serves clients in turn; [`turns`]: a limited number of places with such a queue.
+//! - [`concurrency_limit`]: limits the numbers of running and of waiting requests of one kind.
+//! - [`connection`]: the layers of a connection: timeouts, yielding, eviction, half-closed clients.
+//! - [`costs`]: the types that describe the costs of queries.
+//! - [`descriptors`]: the limit of open files, and how connections share it.
+//! - [`fair_queue`]: a queue that serves clients round-robin; [`turns`]: a limited number of permits with such a queue.
 //! - [`front_page`]: a link to the web pages, for browsers.
-//! - [`heights`]: the height that a client has seen, for clients of several nodes.
+//! - [`heights`]: makes a request wait for a block that its client has already seen on another node.
 //! - [`tls`]: encrypted connections.
-//! - [`interrupt`]: interrupts work whose caller has disconnected.
+//! - [`interrupt`]: interrupts work whose caller has disconnected or whose time limit has passed.
 
 pub mod accept;
 pub mod access;

@@ -1,8 +1,8 @@
-//! HTTP servers with limits: connections and memory, which the clients of all servers share by one rule
-//! ([`budget`]); concurrent requests; and timeouts to receive a request and to read a response.
+//! Runs HTTP servers with limits on connections and memory, which the clients of all servers share by one rule
+//! ([`budget`]), on concurrent requests, and on the time to receive a request and to read a response.
 //!
 //! Health checks are answered even under load: they do not wait for other requests, and if all connections are
-//! in use, a few more are accepted for them ([`reserve`]).
+//! in use, a few more are accepted for them ([`reserve`]), except for gRPC with TLS.
 
 mod body;
 mod compress;
@@ -67,7 +67,6 @@ pub const MAX_NAME_MESSAGE_BYTES: usize = 16 * 1024;
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// A connection without a complete request, or over HTTP/2 without traffic, for this long is closed. Clients reconnect.
 const MAX_IDLE: Duration = Duration::from_secs(120);
-/// Timeouts of a connection.
 const TIMEOUTS: Timeouts = Timeouts { idle: MAX_IDLE, slow: MAX_SLOW_TIME };
 /// Maximum bytes of the head of a request, and of the next request that is read ahead, over HTTP/1.1: the longest
 /// target that hyper accepts, 65,534 bytes, and 16 KiB of headers. A longer target is refused as such (414) only if
@@ -75,16 +74,17 @@ const TIMEOUTS: Timeouts = Timeouts { idle: MAX_IDLE, slow: MAX_SLOW_TIME };
 const MAX_HEAD_BYTES: usize = 80 * 1024;
 /// Maximum concurrent gRPC requests of one connection.
 const MAX_STREAMS: u32 = 64;
-/// Bytes that a gRPC client may send of one request, and of all requests of a connection, before they are read.
+/// Maximum bytes of one gRPC request that the client may send before the server reads them.
 const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+/// The same for all requests of a connection together.
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
-/// Bytes of a gRPC response that are buffered in the HTTP library until the client reads them.
+/// Maximum bytes of a gRPC response that the HTTP library buffers until the client reads them.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// Bytes of a request or a response over HTTP/1.1 that are not accounted. A connection has one at a time.
+/// A request body or a frame of a response over HTTP/1.1 of at most this many bytes is not accounted.
 const FREE_BYTES: usize = 16 * 1024;
-/// Accounted for each gRPC request: its task and headers.
+/// Memory that is accounted for each gRPC request, for its task and headers.
 const STREAM_BYTES: usize = 4 * 1024;
-/// Accounted for each streaming request: a second task, and an incomplete message.
+/// Memory that is accounted for each streaming request, which has a second task and an incomplete message.
 const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
 
 /// The limits and the protocol of a server.
@@ -92,7 +92,7 @@ const STREAMING_BYTES: usize = 2 * STREAM_BYTES + MAX_NAME_MESSAGE_BYTES;
 pub struct Bounds {
     /// The resource that counts connections.
     pub connections: Arc<Resource>,
-    /// Maximum number of concurrent requests; further requests wait, and clients take turns.
+    /// Maximum number of concurrent requests. Further ones wait, and clients are served round-robin.
     pub concurrent: u32,
     /// The heights of the blocks that the server serves, for clients of several nodes; `None` if it serves no blocks to
     /// clients.
@@ -120,9 +120,9 @@ pub enum Protocol {
     },
 }
 
-/// Services with streaming requests, whose bodies are not read in advance.
+/// Start of the paths of streaming requests, whose bodies are not read in advance.
 const STREAMING_PATH: &str = "/grpc.reflection.";
-/// The health checks of gRPC.
+/// Start of the paths of gRPC health checks.
 const GRPC_HEALTH_PATH: &str = "/grpc.health.v1.Health/";
 
 /// A running server.
@@ -134,7 +134,7 @@ pub struct Server {
     task: JoinHandle<()>,
 }
 
-/// Why a connection ended early.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
     #[error(transparent)]
@@ -143,15 +143,13 @@ enum ConnectionError {
     Handshake(#[from] HandshakeError),
 }
 
-/// What the connections of a server share.
+/// The state that the connections of a server share.
 struct Shared {
     budget: Arc<Budget>,
     connections: Arc<Resource>,
     reserve: Reserve,
     turns: Arc<Turns>,
-    /// The number of the next connection.
     next_connection: AtomicU64,
-    /// Permits to compress responses.
     compressions: Arc<Semaphore>,
     heights: Option<Heights>,
     body: usize,
@@ -160,19 +158,18 @@ struct Shared {
     stopping: Stopping,
 }
 
-/// A connection.
+/// The state of one connection, which its layers and its requests share.
 #[derive(Debug)]
 pub struct Peer {
     address: IpAddr,
-    /// The number of the connection.
     number: u64,
     evictable: Arc<Evictable>,
     unread: UnreadPieces,
     /// The requests over HTTP/1.1.
     requests: Arc<Requests>,
-    /// The last request asks for another protocol, so the next bytes may belong to a WebSocket.
+    /// The last request has an `Upgrade` header, so the next bytes may belong to a WebSocket.
     upgrade_requested: AtomicBool,
-    /// `None` for a connection of the reserve.
+    /// The connection permit; `None` for a connection of the reserve.
     _connection: Option<Held>,
 }
 
@@ -200,14 +197,14 @@ pub fn serve(listener: Listener, bounds: Bounds, budget: &Arc<Budget>, router: R
 }
 
 impl Server {
-    /// Stops the server. Responses in flight are completed, up to a limit.
+    /// Stops the server. Waits for responses in flight for at most 2 seconds.
     pub async fn stop(self) {
         let Self { stop, mut task, .. } = self;
         stop.signal();
         let ended = async {
             // A panic of the task has already been reported.
             let _ = (&mut task).await;
-            // WebSockets have tasks of their own, each with a receiver.
+            // WebSockets have tasks of their own, each with a `Stopping`.
             stop.all_stopped().await;
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
@@ -236,12 +233,12 @@ impl Shared {
     /// Serves one connection to its end.
     async fn serve(self: Arc<Self>, stream: TcpStream, from: IpAddr) {
         let evictable = Arc::<Evictable>::default();
-        let place = admit(&self.budget, &self.connections, from, &evictable).ok();
-        if place.is_none() && matches!(self.protocol, Protocol::Grpc { tls: Some(_) }) {
-            // A handshake costs more than the answer to a health check, for which a few more connections are accepted.
+        let permit = admit(&self.budget, &self.connections, from, &evictable).ok();
+        if permit.is_none() && matches!(self.protocol, Protocol::Grpc { tls: Some(_) }) {
+            // A handshake costs more than a health check, so TLS connections have no reserve.
             return;
         }
-        let reserved = place.is_none().then(|| self.reserve.enter(from, &evictable));
+        let reserved = permit.is_none().then(|| self.reserve.enter(from, &evictable));
         let peer = Arc::new(Peer {
             address: from,
             number: self.next_connection.fetch_add(1, Relaxed),
@@ -249,7 +246,7 @@ impl Shared {
             unread: UnreadPieces::default(),
             requests: Arc::default(),
             upgrade_requested: AtomicBool::new(false),
-            _connection: place,
+            _connection: permit,
         });
         let is_http = matches!(self.protocol, Protocol::Http { .. });
         let served = async {
@@ -268,7 +265,7 @@ impl Shared {
             }
             None => tokio::select! {
                 ended = served => ended,
-                // What waits for a window of HTTP/2 never reaches the socket, which finds other slow clients.
+                // Bytes that wait for an HTTP/2 window do not reach the layer of the socket that finds slow clients.
                 () = peer.unread.slow(), if !is_http => Ok(()),
             },
         };
@@ -285,8 +282,8 @@ impl Shared {
         let mut stopping = self.stopping.clone();
         let io = http1_socket(stream, peer);
         let service = service_fn(|request| {
-            // Not inside the response future, because the HTTP library may read a part of the body before it
-            // polls that future.
+            // This is not part of the response future, because the HTTP library may read a part of the body
+            // before it polls that future.
             let open = peer.begin(&request);
             Arc::clone(self).answer(Arc::clone(peer), Some(open), request)
         });
@@ -364,7 +361,7 @@ impl Shared {
                 Code::Unavailable,
                 format!("too many connections: the maximum is {limit}"),
             );
-            // HTTP/2 has no such header.
+            // HTTP/2 has no `Connection` header.
             if matches!(self.protocol, Protocol::Http { .. }) {
                 refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -381,7 +378,7 @@ impl Shared {
         let account = self.budget.account(client, &peer.evictable);
         let (mut request, received) = self.receive(&account, peer, request).await?;
         self.wait_for_height(request.headers()).await?;
-        // For WebSockets, which use memory as long as they are open.
+        // A WebSocket needs these as long as it is open.
         request.extensions_mut().insert(Arc::clone(&account));
         request.extensions_mut().insert(self.stopping.clone());
         let turn = match is_health {
@@ -425,7 +422,7 @@ impl Shared {
         })
     }
 
-    /// Waits until this client may have another request processed.
+    /// Waits for a permit to process a request of this client.
     async fn turn(&self, client: IpAddr, peer: &Peer) -> Result<Turn, Box<Response<Body>>> {
         let turn = self.turns.turn(client, peer.number).await;
         turn.map_err(|refused| {
@@ -454,7 +451,7 @@ impl Shared {
         })
     }
 
-    /// The bytes of a message that are not accounted.
+    /// The maximum size of a message that is not accounted, in bytes.
     const fn free_bytes(&self) -> usize {
         match self.protocol {
             Protocol::Http { .. } => FREE_BYTES,
@@ -463,7 +460,7 @@ impl Shared {
     }
 }
 
-/// The socket of a client over HTTP/1.1. It holds the permit of the connection, and a WebSocket keeps it.
+/// The socket of a client over HTTP/1.1. It holds `peer`, and so the connection permit, also as a WebSocket.
 fn http1_socket(
     stream: TcpStream,
     peer: &Arc<Peer>,
@@ -474,14 +471,14 @@ fn http1_socket(
 }
 
 impl Peer {
-    /// The head of a request has arrived. The request is open until hyper has taken its response.
+    /// Records that the head of a request has arrived. The request is open until hyper has taken its response.
     fn begin(&self, request: &Request<Incoming>) -> Open {
         self.upgrade_requested.store(request.headers().contains_key(UPGRADE), Relaxed);
         self.requests.open(request.body().is_end_stream())
     }
 
-    /// Whether the next bytes belong to the head of a request. If a body was not read to its end, this is
-    /// unknown until the next head.
+    /// Whether the next bytes belong to the head of a request. If the last body was not read to its end, this
+    /// is unknown, and the result is `false` until the next head.
     fn expects_head(&self) -> bool {
         !self.upgrade_requested.load(Relaxed) && !self.requests.is_body_unread()
     }

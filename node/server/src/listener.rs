@@ -1,4 +1,4 @@
-//! Listening sockets. They are opened before the servers start, so that their addresses are known to all servers.
+//! Opens listening sockets. This happens before the servers start, so that their addresses are known to all servers.
 
 use pipeline::ListenError;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an address. An error names the server and the flag of its address.
+    /// Listens on an address.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// If this is not possible. The error names the server and the flag of its address.
     pub async fn bind(
         server: &'static str,
         flag: &'static str,

@@ -1,4 +1,4 @@
-//! Encrypted connections (TLS 1.2 and 1.3, RFC 8446), for servers over HTTP/2.
+//! Encrypts the connections of HTTP/2 servers with TLS 1.2 (RFC 5246) or TLS 1.3 (RFC 8446).
 
 use std::{
     io,
@@ -33,7 +33,7 @@ pub struct Tls(TlsAcceptor);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file is not PEM, or has no certificate or key.
+    /// A file cannot be read, is not PEM, or has no certificate or key.
     #[error("{path}: {source}", path = .path.display())]
     File {
         /// The file.
@@ -41,7 +41,7 @@ pub enum TlsError {
         /// The reason.
         source: pem::Error,
     },
-    /// A certificate of an authority is not valid.
+    /// The certificate of an authority is not valid.
     #[error("{path}: {source}", path = .path.display())]
     Root {
         /// The file.
@@ -49,7 +49,7 @@ pub enum TlsError {
         /// The reason.
         source: rustls::Error,
     },
-    /// The certificate or the key is of an unknown kind, or they do not belong together.
+    /// There is no certificate, the certificate or the key is of an unknown kind, or they do not belong together.
     #[error("the certificate in {certificate} with the key in {key}: {source}", certificate = .certificate.display(), key = .key.display())]
     Pair {
         /// The file of the certificate.
@@ -61,7 +61,7 @@ pub enum TlsError {
     },
 }
 
-/// Why a client and the server did not agree.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandshakeError {
     #[error("the TLS handshake failed: {0}")]
@@ -71,10 +71,10 @@ pub(crate) enum HandshakeError {
 }
 
 impl Tls {
-    /// Reads the certificates of a server, its own first, and the private key.
+    /// Reads the certificate chain of a server, which starts with its own certificate, and its private key.
     ///
     /// # Errors
-    /// [`TlsError`].
+    /// See [`TlsError`].
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let at = |path: &Path| {
             let path = path.to_owned();
@@ -98,10 +98,10 @@ impl Tls {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Reads the file with the certificates of the authorities that a client accepts.
+    /// Checks and returns the PEM file with the certificates of the authorities that a client trusts.
     ///
     /// # Errors
-    /// [`TlsError`], also if the file has no certificate.
+    /// See [`TlsError`]. A file without a certificate is an error too.
     pub fn read_roots(path: &Path) -> Result<Vec<u8>, TlsError> {
         let at = |source| TlsError::File { path: path.to_owned(), source };
         let bytes = std::fs::read(path).map_err(|error| at(pem::Error::Io(error)))?;
@@ -139,19 +139,19 @@ mod tests {
     use tokio::{io::duplex, time::Instant};
 
     #[test]
-    fn files_that_cannot_be_used_are_named() {
+    fn errors_name_the_files_that_cannot_be_used() {
         let [certificate, key, other, missing] =
             ["node.pem", "node.key", "other.key", "missing.pem"].map(tls_file);
-        let refused = |certificate: &Path, key: &Path| {
+        let load_error = |certificate: &Path, key: &Path| {
             Tls::load(certificate, key).expect_err("not a pair").to_string()
         };
         assert!(Tls::load(&certificate, &key).is_ok());
-        assert!(refused(&missing, &key).contains("missing.pem: "));
-        assert!(refused(&certificate, &missing).contains("missing.pem: "));
-        // Each has only the other part of the pair.
-        assert!(refused(&certificate, &certificate).contains("node.pem: "));
-        assert!(refused(&key, &key).contains("node.key"));
-        let text = refused(&certificate, &other);
+        assert!(load_error(&missing, &key).contains("missing.pem: "));
+        assert!(load_error(&certificate, &missing).contains("missing.pem: "));
+        // Each file contains only one part of the pair.
+        assert!(load_error(&certificate, &certificate).contains("node.pem: "));
+        assert!(load_error(&key, &key).contains("node.key"));
+        let text = load_error(&certificate, &other);
         assert!(text.contains("node.pem") && text.contains("other.key"), "{text}");
         assert!(Tls::read_roots(&tls_file("authority.pem")).is_ok());
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -173,9 +173,9 @@ mod tests {
     async fn a_client_that_sends_nothing_is_disconnected() {
         let tls = Tls::load(&tls_file("node.pem"), &tls_file("node.key")).expect("a pair");
         let (_client, server) = duplex(1024);
-        let begun = Instant::now();
-        let late = tls.accept(server).await.expect_err("no handshake");
-        assert!(matches!(late, HandshakeError::TimedOut), "{late}");
-        assert_eq!(begun.elapsed(), MAX_HANDSHAKE_TIME);
+        let began = Instant::now();
+        let error = tls.accept(server).await.expect_err("no handshake");
+        assert!(matches!(error, HandshakeError::TimedOut), "{error}");
+        assert_eq!(began.elapsed(), MAX_HANDSHAKE_TIME);
     }
 }

@@ -1,8 +1,7 @@
-//! A limited number of places that clients take in turn, by address and connection: a client with a thousand waiting
-//! requests delays another one by one request.
+//! A limited number of permits for which clients wait in a [`FairQueue`]: a client with hundreds of waiting requests
+//! delays another client by one request.
 //!
-//! State: the free permits, and the waiting callers in a [`FairQueue`], which has the limits. If it is full, a request
-//! is refused.
+//! State: the free permits, and the queue with its limits. If the queue is full, a request is refused.
 
 use crate::fair_queue::FairQueue;
 use std::{
@@ -11,47 +10,47 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Turns(Mutex<Queue>);
 
 #[derive(Debug)]
 struct Queue {
-    /// Numbers of the free places.
+    /// The numbers of the free permits.
     free: Vec<usize>,
-    /// None while a place is free.
+    /// Empty while a permit is free.
     waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
 }
 
-/// A permit. Dropping it passes it to the next waiting caller.
+/// A permit. When dropped, it passes to the next waiting caller.
 #[derive(Debug)]
 pub struct Turn {
     turns: Arc<Turns>,
     place: usize,
 }
 
-/// Why there is no place.
+/// Why a caller receives no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTurn {
-    /// Too many requests wait.
+    /// Too many requests wait. The value is the limit that was reached.
     #[error("too many requests: {0} earlier requests wait for their turn, try again")]
     Full(usize),
-    /// The server stops.
+    /// The server is shutting down.
     #[error("the node is stopping")]
     Stopping,
 }
 
 impl Turns {
-    /// Creates this number of places.
-    pub fn new(places: usize) -> Arc<Self> {
-        let (free, waiting) = ((0..places).collect(), FairQueue::default());
+    /// Creates this number of permits.
+    pub fn new(permits: usize) -> Arc<Self> {
+        let (free, waiting) = ((0..permits).collect(), FairQueue::default());
         Arc::new(Self(Mutex::new(Queue { free, waiting })))
     }
 
-    /// Waits for a place. A caller that is dropped while it waits leaves nothing behind.
+    /// Waits for a permit. If the future is dropped while it waits, no permit is lost.
     ///
     /// # Errors
-    /// If too many wait.
+    /// See [`NoTurn`].
     pub async fn turn(self: &Arc<Self>, address: IpAddr, connection: u64) -> Result<Turn, NoTurn> {
         let (granted, displaced) = {
             let mut queue = self.lock();
@@ -63,13 +62,13 @@ impl Turns {
             (granted, displaced.map_err(NoTurn::Full)?)
         };
         if let Some((refused, limit)) = displaced {
-            // A caller that has left needs no answer.
+            // Sending fails only if the caller was dropped.
             let _ = refused.send(Err(limit));
         }
         granted.await.map_err(|_| NoTurn::Stopping)?.map_err(NoTurn::Full)
     }
 
-    /// Gives a place to the next caller that still waits.
+    /// Passes a permit to the next caller that still waits.
     fn release(self: &Arc<Self>, place: usize) {
         loop {
             let grant = {
@@ -80,14 +79,14 @@ impl Turns {
                 }
             };
             if !grant.is_closed() {
-                // A caller that leaves right now drops the turn, which gives it to the next.
+                // If the caller was dropped since, the permit is dropped too, and so passes to the next caller.
                 let _ = grant.send(Ok(Turn { turns: Arc::clone(self), place }));
                 return;
             }
         }
     }
 
-    /// The number of free places.
+    /// The number of free permits.
     pub fn free(&self) -> usize {
         self.lock().free.len()
     }
@@ -98,7 +97,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// The number of the place, from 0.
+    /// The number of the permit, from 0.
     pub const fn place(&self) -> usize {
         self.place
     }
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_client_waits_for_one_turn_of_a_flood() {
+    async fn flood_delays_another_client_by_one_request() {
         let turns = Turns::new(1);
         let first = turns.turn(address(1), 1).await.unwrap();
         let mut flood: Vec<_> =
@@ -138,14 +137,14 @@ mod tests {
         let mut other = Box::pin(turns.turn(address(2), 200));
         assert!(poll(&mut other).is_pending());
         drop(first);
-        let Poll::Ready(second) = poll(&mut flood[0]) else { panic!("it waited longest") };
+        let Poll::Ready(second) = poll(&mut flood[0]) else { panic!("the first caller waits") };
         assert!(poll(&mut other).is_pending());
         drop(second);
         assert!(matches!(poll(&mut other), Poll::Ready(Ok(_))));
     }
 
     #[tokio::test]
-    async fn callers_that_leave_free_their_places_and_a_full_queue_refuses() {
+    async fn dropped_callers_release_permits_and_a_full_queue_refuses() {
         let turns = Turns::new(1);
         let turn = turns.turn(address(1), 1).await.unwrap();
         let mut waiting = Vec::new();

@@ -1,4 +1,4 @@
-//! Error codes as in the SDK's interfaces: codespace, code, and the registered text.
+//! Defines the Cosmos SDK's registered errors: their codespaces, codes and texts.
 
 /// A registered error, which gRPC, REST and the command line return together with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ registered! {
     GOV_INVALID_DEPOSIT_DENOM = "gov" 23 "invalid deposit denom";
 }
 
-/// Returns the error with this codespace and code; an unregistered error if there is none.
+/// Returns the error with this codespace and code; [`PLAIN`] if none is registered.
 pub fn find(space: &str, number: u32) -> Code {
     let mut registered = REGISTERED.iter();
     registered.find(|code| code.space == space && code.number == number).copied().unwrap_or(PLAIN)

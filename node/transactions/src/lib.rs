@@ -2,7 +2,7 @@
 //!
 //! - [`DecodedTx`] and [`RecoveredTx`] are used by all later stages; [`Senders`] creates them in batches.
 //! - [`cosmos`] implements Cosmos transactions.
-//! - [`may_be_participant`] finds the transactions of an address among many.
+//! - [`may_be_participant`] excludes transactions from a search by address before they are decoded.
 //! - [`SidecarError`] states why the blobs of a submitted transaction are rejected.
 //! - [`code`] defines the registered errors of the Cosmos SDK that rejections use.
 //!

@@ -1,4 +1,4 @@
-//! The recipient of an encoded transaction, read without decoding the rest. A search through a block for the
+//! Reads the recipient of an encoded transaction without decoding the rest. A search through a block for the
 //! transactions of one address reads thousands of recipients to find a few transactions.
 
 use crate::cosmos;
@@ -73,7 +73,7 @@ mod tests {
         tx.into_signed(impersonated_signature(SENDER)).into()
     }
 
-    /// One transaction of each type, with integers of this value and this input.
+    /// One transaction of each type that can have the recipient `to`, with this input and integers of this value.
     fn of_each_type(to: TxKind, number: u64, input: &Bytes) -> Vec<Transaction> {
         let (gas, fee, input) = (number, u128::from(number), input.clone());
         let access_list = AccessList::from(vec![alloy_eips::eip2930::AccessListItem {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_have_to_be_decoded() {
+    fn truncated_or_unknown_bytes_have_to_be_decoded() {
         let tx = &of_each_type(TxKind::Call(OTHER), 7, &Bytes::new())[2];
         let raw = tx.encoded_2718();
         let after_recipient = 1 + 2 + 5 + 21;

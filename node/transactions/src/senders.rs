@@ -1,16 +1,16 @@
 //! Recovers the senders of raw transactions in batches.
 //!
-//! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers its signature,
-//! many at a time. Only decoding is done one by one. There is no state between batches except scratch space,
-//! which grows to the size of the largest batch.
+//! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers the key from its
+//! signature, for many transactions at a time. Only decoding is done one by one. There is no state between batches
+//! except scratch space, which grows to the size of the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
 use alloy_primitives::{Address, Bytes};
 use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
-/// Number of authorizations, of several transactions, that are recovered together. Recovery is most efficient
-/// with this batch size.
+/// Authorizations of several transactions are recovered together once there are at least this many. Recovery is most
+/// efficient with this batch size.
 const AUTHORITIES_AT_ONCE: usize = 256;
 
 /// A recoverer with its scratch space.
@@ -44,8 +44,8 @@ impl Senders {
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 
-    /// Decodes EIP-2718 transactions whose senders are known, in order. Signatures are not verified. A Cosmos transaction
-    /// names its signer.
+    /// Decodes EIP-2718 transactions whose senders are known, in order. Signatures are not verified. The sender of a
+    /// Cosmos transaction is the signer that it states.
     pub fn decode_with(
         &mut self,
         raw: &[Bytes],
@@ -55,7 +55,7 @@ impl Senders {
         decoded.map(|(decoded, sender)| Ok(Arc::new(decoded?.with_sender(*sender))))
     }
 
-    /// Stores in each transaction the authorities of its authorizations (EIP-7702). Most transactions have one
+    /// Stores in each transaction the authorities of its authorizations (EIP-7702). Most of these transactions have one
     /// authorization, but 128 KiB can contain thousands.
     pub fn recover_authorities<'a>(&mut self, txs: impl Iterator<Item = &'a RecoveredTx>) {
         self.scratch.jobs.clear();
@@ -82,13 +82,13 @@ impl Senders {
         jobs.clear();
         for (tx, range) in gathered.drain(..) {
             let found = outcomes[range].iter().flatten().map(|key| key.address.into()).collect();
-            // They may have been recovered before.
+            // The authorities may have been recovered before.
             let _ = tx.authorities.set(found);
         }
     }
 }
 
-/// Does the same as [`Senders::recover`] for a caller that has a recoverer and a single batch.
+/// Does the same as [`Senders::recover`] for a single batch. Cannot verify signatures of Cosmos transactions.
 pub fn recover_senders(
     recoverer: &mut Recoverer,
     raw: &[Bytes],
@@ -112,7 +112,7 @@ impl Scratch {
         recoverer: &mut Recoverer,
         raw: &[Bytes],
         chain_id: u64,
-        give: fn(RecoveredTx) -> T,
+        wrap: fn(RecoveredTx) -> T,
     ) -> impl ExactSizeIterator<Item = Result<T, RecoverError>> + use<'_, T> {
         let decoded = self.decode(raw);
         self.hash_payloads(&decoded, chain_id);
@@ -127,12 +127,12 @@ impl Scratch {
         let mut outcomes = self.outcomes.iter();
         decoded.into_iter().map(move |decoded| {
             let decoded = decoded?;
-            let first = outcomes.next().expect("one outcome a decoded transaction");
+            let first = outcomes.next().expect("one outcome per decoded transaction");
             if decoded.cosmos.is_none() {
-                return decoded.finish(first).map(give);
+                return decoded.finish(first).map(wrap);
             }
-            let second = outcomes.next().expect("two of a Cosmos transaction");
-            decoded.finish_cosmos([first, second], chain_id).map(give)
+            let second = outcomes.next().expect("two outcomes per Cosmos transaction");
+            decoded.finish_cosmos([first, second], chain_id).map(wrap)
         })
     }
 
@@ -187,22 +187,22 @@ mod tests {
         inner.into_signed(signature)
     }
 
-    /// Compares with the result of recovering them one by one.
     #[test]
-    fn authorities_in_a_batch_are_those_found_one_by_one() {
-        let good = authorization(1, CHAIN);
+    fn authorities_recovered_in_a_batch_equal_those_recovered_one_by_one() {
+        let valid = authorization(1, CHAIN);
         let order = U256::from_be_bytes(secp256k1::constants::CURVE_ORDER);
         let malleable = SignedAuthorization::new_unchecked(
-            good.inner().clone(),
-            1 - good.y_parity(),
-            good.r(),
-            order - good.s(),
+            valid.inner().clone(),
+            1 - valid.y_parity(),
+            valid.r(),
+            order - valid.s(),
         );
-        let parity =
-            SignedAuthorization::new_unchecked(good.inner().clone(), 2, good.r(), good.s());
+        let invalid_parity =
+            SignedAuthorization::new_unchecked(valid.inner().clone(), 2, valid.r(), valid.s());
         let unrecoverable =
-            SignedAuthorization::new_unchecked(good.inner().clone(), 0, U256::ZERO, good.s());
-        let mut list = vec![good, malleable, parity, unrecoverable, authorization(2, CHAIN + 1)];
+            SignedAuthorization::new_unchecked(valid.inner().clone(), 0, U256::ZERO, valid.s());
+        let mut list =
+            vec![valid, malleable, invalid_parity, unrecoverable, authorization(2, CHAIN + 1)];
         list.extend((3..20).map(|key| authorization(key, u64::from(key % 2) * CHAIN)));
         let raw = |list: &[SignedAuthorization]| {
             let authorization_list = list.to_vec();

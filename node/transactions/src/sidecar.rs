@@ -1,7 +1,7 @@
-//! Blob transactions as they are submitted, together with their blobs (EIP-4844, EIP-7594).
+//! Verifies and removes the blobs of submitted transactions (EIP-4844, EIP-7594).
 //!
 //! A block contains only the transaction, which refers to its blobs by versioned hashes. A submitted transaction
-//! must include the blobs. They are removed and verified once here, and are not stored, see ADR 0014.
+//! must include the blobs. They are not stored, see ADR 0014.
 
 use super::tx::{DecodeError, DecodedTx};
 use alloy_consensus::Transaction as _;
@@ -14,8 +14,8 @@ use alloy_rlp::Header;
 
 /// EIP-2718 type of blob transactions.
 const TX_TYPE: u8 = 3;
-/// Maximum number of blobs of one transaction under the blob schedules of all forks so far: those of a whole
-/// block in Prague; 6 since Osaka (EIP-7594).
+/// Maximum number of blobs of one transaction under all forks so far: 9, as many as in a block, in Prague, and 6
+/// since Osaka (EIP-7594).
 const MAX_BLOBS: usize = 9;
 /// Maximum number of bytes that each blob adds: the blob, its commitment and its cell proofs, each with an RLP
 /// header of at most 4 bytes.
@@ -181,7 +181,7 @@ mod tests {
         ]
     }
 
-    fn alone(sidecar: &Sidecar) -> Vec<u8> {
+    fn encoded_tx(sidecar: &Sidecar) -> Vec<u8> {
         let blob_versioned_hashes = sidecar.versioned_hashes().collect();
         let tx = TxEip4844 { blob_versioned_hashes, ..TxEip4844::default() };
         Transaction::from(tx.into_signed(Signature::test_signature())).encoded_2718()
@@ -195,9 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn the_transaction_is_what_is_left() {
+    fn split_returns_the_transaction_and_its_sidecar() {
         for sidecar in sidecars() {
-            let tx = alone(&sidecar);
+            let tx = encoded_tx(&sidecar);
             let raw = wrap(&tx, &sidecar);
             assert!(is_blob_tx(&raw) && raw.len() < tx.len() + MAX_SIDECAR_BYTES);
             assert_eq!(split(&raw), Ok((Bytes::from(tx), sidecar)));
@@ -205,44 +205,43 @@ mod tests {
     }
 
     #[test]
-    fn the_most_blobs_fit_the_bound() {
-        let most = Sidecar::from(Cells::new(
+    fn largest_sidecar_is_within_the_size_limit() {
+        let largest = Sidecar::from(Cells::new(
             vec![Blob::default(); MAX_BLOBS],
             vec![Default::default(); MAX_BLOBS],
             vec![Default::default(); MAX_BLOBS * CELLS_PER_EXT_BLOB],
         ));
-        let raw = wrap(&alone(&most), &most);
-        assert!(raw.len() <= alone(&most).len() + MAX_SIDECAR_BYTES, "{}", raw.len());
+        let raw = wrap(&encoded_tx(&largest), &largest);
+        assert!(raw.len() <= encoded_tx(&largest).len() + MAX_SIDECAR_BYTES, "{}", raw.len());
     }
 
     #[test]
-    fn everything_that_is_not_shown_is_refused() {
+    fn sidecars_with_one_fault_are_rejected() {
         for sidecar in sidecars() {
-            let tx = alone(&sidecar);
+            let tx = encoded_tx(&sidecar);
             assert_eq!(without_blobs(&tx), Err(SidecarError::Missing));
-            for fault in faults(&sidecar) {
-                let (changed, expected) = fault;
+            for (changed, expected) in faults(&sidecar) {
                 assert_eq!(without_blobs(&wrap(&tx, &changed)), Err(expected));
             }
         }
     }
 
     /// Returns sidecars with one fault each, and the expected errors.
-    fn faults(right: &Sidecar) -> Vec<(Sidecar, SidecarError)> {
+    fn faults(valid: &Sidecar) -> Vec<(Sidecar, SidecarError)> {
         let change = |change: &dyn Fn(&mut Vec<Blob>, &mut Vec<_>, &mut Vec<_>)| {
-            let mut wrong = right.clone();
-            match &mut wrong {
-                Sidecar::Eip4844(it) => {
-                    change(&mut it.blobs, &mut it.commitments, &mut it.proofs);
+            let mut changed = valid.clone();
+            match &mut changed {
+                Sidecar::Eip4844(sidecar) => {
+                    change(&mut sidecar.blobs, &mut sidecar.commitments, &mut sidecar.proofs);
                 }
-                Sidecar::Eip7594(it) => {
-                    change(&mut it.blobs, &mut it.commitments, &mut it.cell_proofs);
+                Sidecar::Eip7594(sidecar) => {
+                    change(&mut sidecar.blobs, &mut sidecar.commitments, &mut sidecar.cell_proofs);
                 }
             }
-            wrong
+            changed
         };
-        let proofs = if right.is_eip7594() { 2 * CELLS_PER_EXT_BLOB } else { 2 };
-        let [first, second] = [0, 1].map(|at| right.versioned_hashes().nth(at).unwrap());
+        let proofs = if valid.is_eip7594() { 2 * CELLS_PER_EXT_BLOB } else { 2 };
+        let [first, second] = [0, 1].map(|at| valid.versioned_hashes().nth(at).unwrap());
         vec![
             (change(&|blobs, _, _| blobs.truncate(1)), SidecarError::Blobs { have: 1, want: 2 }),
             (
@@ -268,17 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_wrapper() {
+    fn malformed_bytes_are_rejected_without_a_panic() {
         let [sidecar, _] = sidecars();
-        let raw = wrap(&alone(&sidecar), &sidecar);
+        let raw = wrap(&encoded_tx(&sidecar), &sidecar);
         for end in (0..200).chain([raw.len() / 2, raw.len() - 1]) {
             let cut = without_blobs(&raw[..end]);
             assert!(matches!(cut, Err(SidecarError::Decode(_))), "{end}: {cut:?}");
         }
         let trailing = without_blobs(&[raw.as_slice(), &[0]].concat());
         assert_eq!(trailing, Err(DecodeError::Trailing(1).into()));
-        // Changes every byte around the blobs. A changed transaction is not always an error, because its chain
-        // id and its signature are not checked here.
+        // Damages each byte before the blobs. The result is not always an error, because the chain id and the
+        // signature of the transaction are not checked here.
         for at in 1..150 {
             let mut damaged = raw.clone();
             damaged[at] ^= 0x80;

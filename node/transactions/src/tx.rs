@@ -1,4 +1,4 @@
-//! Decoding of transactions and recovery of their senders.
+//! Decodes transactions and recovers their senders.
 //!
 //! There are three steps: [`DecodedTx::decode`], the recovery of the signature ([`DecodedTx::job`], executed by
 //! `verify`), and [`DecodedTx::finish`]. [`super::Senders`] executes them in batches. Nothing here depends on a
@@ -36,8 +36,8 @@ pub fn created_contract(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
-/// Returns the participants of a transaction other than its sender: the recipient, the contract it creates, and
-/// the recipients of its messages.
+/// Returns the participants of a transaction other than its sender: the recipient, the contract that it creates, and
+/// the recipients of the messages of `cosmos`.
 pub fn participants<'a>(
     tx: &Transaction,
     sender: Address,
@@ -123,8 +123,8 @@ pub struct RecoveredTx {
     pub cosmos: Option<Arc<CosmosTx>>,
 }
 
-/// Returns the signature of a transaction that a client of a development chain sends in the name of `sender` without its
-/// key. Both numbers are the address. No key can make it: the address is a hash that depends on the signature.
+/// Returns the signature of a transaction that a client of a development chain sends in the name of `sender` without
+/// its key: `r` and `s` are the address. No key is known to produce such a signature for its own address.
 pub fn impersonated_signature(sender: Address) -> Signature {
     let number = U256::from_be_bytes(sender.into_word().0);
     Signature::new(number, number, false)
@@ -166,7 +166,7 @@ impl DecodedTx {
         Ok(Self { raw, tx: tx.ethereum_form(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
-    /// Returns the transaction with its amounts in this unit, if it is a Cosmos transaction.
+    /// Returns the transaction. If it is a Cosmos transaction, its stated amounts are now in this unit.
     #[must_use]
     pub fn in_unit(mut self, unit: TokenUnit) -> Self {
         if let Some(cosmos) = self.cosmos.take_if(|cosmos| cosmos.unit() != unit) {
@@ -213,8 +213,8 @@ impl DecodedTx {
         }
     }
 
-    /// Completes the transaction with a known sender. The signature is not verified. The sender of a Cosmos transaction is
-    /// the signer that it names.
+    /// Completes the transaction with a known sender. The signature is not verified. The sender of a Cosmos transaction
+    /// is the signer that it states.
     pub(super) fn with_sender(self, sender: Address) -> RecoveredTx {
         let Self { raw, tx, hash, cosmos } = self;
         let sender = cosmos.as_ref().map_or(sender, |cosmos| cosmos.signer.address);
@@ -224,7 +224,7 @@ impl DecodedTx {
     /// Completes the transaction with the result of `verify` for [`Self::job`].
     ///
     /// # Errors
-    /// [`RecoverError::Signature`] if there is no key.
+    /// [`RecoverError::Signature`] if no key was recovered.
     pub fn finish(self, outcome: &Outcome) -> Result<RecoveredTx, RecoverError> {
         let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
         let high_s = self.signature().s() > HALF_ORDER;
@@ -233,10 +233,10 @@ impl DecodedTx {
         Ok(RecoveredTx { raw, tx, hash, sender, high_s, authorities, cosmos })
     }
 
-    /// Does the same as [`Self::finish`] for a Cosmos transaction. Either of both keys may be the signer's.
+    /// Does the same as [`Self::finish`] for a Cosmos transaction. Either recovered key may be the signer's.
     ///
     /// # Errors
-    /// [`RecoverError::Cosmos`] if neither is, and no wallet rendering was signed.
+    /// [`RecoverError::Cosmos`] if neither is and no other accepted form was signed, or if `s` is in the upper half.
     pub(super) fn finish_cosmos(
         self,
         outcomes: [&Outcome; 2],
@@ -268,8 +268,8 @@ fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
 }
 
 impl RecoveredTx {
-    /// Returns the transaction with its amounts in this unit, if it is a Cosmos transaction. The unit depends on
-    /// the block. Recovery does not know the chain, so amounts are in wei at first.
+    /// Returns the transaction. If it is a Cosmos transaction, its stated amounts are now in this unit. The unit
+    /// depends on the chain and the block. Recovery knows neither, so amounts are in wei at first.
     #[must_use]
     pub fn in_unit(self: Arc<Self>, unit: TokenUnit) -> Arc<Self> {
         match &self.cosmos {
@@ -327,7 +327,7 @@ pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<I
     })
 }
 
-/// The first byte of an RLP list, and so of a legacy transaction, is at least this (EIP-2718).
+/// Minimum first byte of an RLP list, and so of a legacy transaction (EIP-2718).
 const LIST_START: u8 = 0xc0;
 
 /// Maximum transaction type (EIP-2718). Types 1 to 4 are those of EIP-2930, 1559, 4844 and 7702.

@@ -1,17 +1,17 @@
-//! The rows of some consecutive blocks, as columns of JSON text. A chunk is immutable.
+//! Stores the rows of some consecutive blocks as columns of JSON text. A chunk is immutable.
 
 use crate::FeeEntry;
 use std::sync::Arc;
 
-/// Maximum number of blocks of a chunk. The last chunk is copied for each new block, and a response about the maximum
-/// of 1,024 blocks is written from 17 chunks.
+/// Maximum number of blocks of a chunk. The last chunk is copied for each new block. A response about 1,024 blocks, the
+/// default maximum, is written from at most 17 chunks.
 pub(super) const CHUNK_BLOCKS: usize = 64;
 
 /// JSON values of consecutive blocks, with a comma after each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Column {
     text: Vec<u8>,
-    /// The end of each value, after its comma.
+    /// The end position of each value, after its comma.
     ends: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Column {
         &self.text[end(first)..end(first + count)]
     }
 
-    /// Returns the number of bytes of the text and of the positions.
+    /// Returns the memory of the text and of the end positions, in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.text.len() + self.ends.len() * size_of::<usize>()
     }
@@ -78,7 +78,7 @@ impl Chunk {
         self.first + self.entries.len() as u64
     }
 
-    /// Returns the number of tips in all blocks.
+    /// Returns the number of priority fees in all blocks.
     pub(super) fn tips(&self) -> usize {
         self.entries.iter().map(|entry| entry.tips()).sum()
     }

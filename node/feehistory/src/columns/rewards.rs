@@ -1,4 +1,4 @@
-//! The rewards of chunks as text, for the lists of percentiles that clients request repeatedly.
+//! Caches the rewards of chunks as text, for the lists of percentiles that clients request repeatedly.
 
 use super::chunk::{Chunk, Column};
 use quick_cache::{Equivalent, Weighter, sync::Cache};
@@ -8,9 +8,9 @@ use std::{
     sync::Arc,
 };
 
-/// Maximum memory of the texts.
+/// Maximum memory of the cached texts, in bytes.
 const MAX_BYTES: u64 = 32 << 20;
-/// Typical length of a text: 64 blocks with three rewards of 14 characters. The number of entries is estimated from it.
+/// Typical memory of a text: 64 blocks with three rewards of 14 characters. The number of entries is estimated from it.
 const USUAL_BYTES: u64 = 4 * 1024;
 /// Bytes of an entry in addition to its text and percentiles.
 const ENTRY_BYTES: u64 = 128;
@@ -113,11 +113,10 @@ impl fmt::Debug for RewardTexts {
 
 #[cfg(test)]
 impl RewardTexts {
-    /// Returns the memory of the texts.
+    /// Returns the memory of the cached texts in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.0.weight()
     }
 
-    /// Maximum memory of the texts.
     pub(super) const MAX_BYTES: u64 = MAX_BYTES;
 }

@@ -1,6 +1,6 @@
-//! Decimals as text: 18 digits after the point for people, the scaled integer for the wire.
+//! Reads and writes decimals as text: with 18 digits after the point, or as the scaled integer of protobuf.
 //!
-//! Never guesses which of the two a text is; the caller knows.
+//! The caller states which of the two forms a text has.
 
 use super::{FRACTION_DIGITS, LegacyDec, ONE};
 use alloy_primitives::{Sign, U512, aliases::I512};
@@ -8,50 +8,50 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
-/// Longest text read, in bytes: a sign, the 78 digits of 2^256, a point and 18 digits.
+/// Maximum length of a text in bytes: a sign, the 78 digits of 2^256, a point and 18 digits.
 const MAX_TEXT_BYTES: usize = 98;
 
-/// Why there is no such decimal.
+/// Why a decimal cannot be read or calculated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecError {
-    /// Past 2^256 either way.
+    /// The magnitude exceeds 2^256.
     #[error("decimal overflow: magnitude past 2^256")]
     Overflow,
     /// Division by zero.
     #[error("decimal division by zero")]
     DivisionByZero,
-    /// Not `-`, digits, a point, digits.
+    /// The text is not an optional `-`, digits, and optionally a point with digits.
     #[error("`{text}` is not a decimal number")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
     },
-    /// More digits after the point than there are.
+    /// The text has more than 18 digits after the point.
     #[error("{digits} digits after the point: at most 18 are kept")]
     TooPrecise {
-        /// Digits given.
+        /// Number of digits after the point.
         digits: usize,
     },
-    /// Longer than any decimal in range.
+    /// The text is longer than any decimal in range.
     #[error("{bytes} characters are not a decimal number: at most 98 are read")]
     TooLong {
-        /// Bytes given.
+        /// Length of the text in bytes.
         bytes: usize,
     },
 }
 
 impl LegacyDec {
-    /// Reads the integer form, units of 10^-18: `-` and digits.
+    /// Reads the scaled integer, in units of 10^-18: an optional `-` and digits.
     ///
     /// # Errors
-    /// [`DecError`] for anything else, or out of range.
+    /// [`DecError`] if the text is malformed or out of range.
     pub fn from_scaled(text: &str) -> Result<Self, DecError> {
         let (sign, magnitude) = split_sign(text)?;
         Self::from_digits(text, sign, magnitude)
     }
 
-    /// The integer form, units of 10^-18.
+    /// The scaled integer, in units of 10^-18.
     pub fn to_scaled(self) -> String {
         self.raw().to_string()
     }
@@ -66,7 +66,7 @@ impl LegacyDec {
     }
 }
 
-/// Splits the sign off, after the length check that bounds all further work.
+/// Checks the length, which limits all further work, and splits the sign off.
 fn split_sign(text: &str) -> Result<(Sign, &str), DecError> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(DecError::TooLong { bytes: text.len() });
@@ -132,7 +132,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_and_prints() {
+    fn decimals_are_read_and_printed() {
         let rows = [
             ("0.5", "0.500000000000000000", "500000000000000000"),
             ("1000000000", "1000000000.000000000000000000", "1000000000000000000000000000"),
@@ -150,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn refuses_everything_else() {
+    fn malformed_decimals_are_rejected() {
         for text in
             ["", "-", ".", "1.", ".5", "--1", "+1", "1.2.3", "1e9", " 1", "1_000", "0x1", "١"]
         {
-            let refused = text.parse::<LegacyDec>();
-            assert!(matches!(refused, Err(DecError::Malformed { .. })), "{text:?}: {refused:?}");
+            let parsed = text.parse::<LegacyDec>();
+            assert!(matches!(parsed, Err(DecError::Malformed { .. })), "{text:?}: {parsed:?}");
         }
         let nineteen = "0.1234567890123456789".parse::<LegacyDec>();
         assert_eq!(nineteen, Err(DecError::TooPrecise { digits: 19 }));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_itself_is_read() {
+    fn maximum_decimal_is_read() {
         let max = LegacyDec::MAX.to_string();
         assert_eq!(max.parse(), Ok(LegacyDec::MAX));
         let negative = format!("-{max}");
@@ -177,14 +177,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_survives(raw: i128) {
+        fn both_text_forms_survive_a_round_trip(raw: i128) {
             let value = LegacyDec::from_raw(I512::try_from(raw).unwrap()).unwrap();
             prop_assert_eq!(value.to_string().parse(), Ok(value));
             prop_assert_eq!(LegacyDec::from_scaled(&value.to_scaled()), Ok(value));
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,120}") {
+        fn no_text_causes_a_panic(text in ".{0,120}") {
             drop(text.parse::<LegacyDec>());
             drop(LegacyDec::from_scaled(&text));
         }

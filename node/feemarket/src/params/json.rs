@@ -1,8 +1,8 @@
-//! Parameters as JSON and as text, in the two forms that clients use.
+//! Reads parameters from JSON, and writes them as JSON in the two forms that clients use and as YAML.
 //!
-//! REST, the command line and genesis write decimals with a point and 64-bit integers as strings;
-//! the gRPC wire writes scaled integers and plain numbers. Both are read wherever either is: text
-//! without any point whose multiplier, a share of one, is an integer above one is scaled.
+//! REST, the command line and genesis use decimals with a point, and strings for 64-bit integers. The JSON form of
+//! gRPC uses scaled integers and plain numbers. Both forms are read everywhere. Decimals are taken as scaled if none
+//! has a point and the multiplier, which is at most 1, would exceed 1.
 
 use super::{Draft, Params, ParamsError};
 use crate::dec::LegacyDec;
@@ -12,12 +12,12 @@ use serde::{
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Parameters that serialise in the gRPC form: scaled integers, plain numbers.
+/// Parameters that are serialised in the form of gRPC: with scaled integers and plain numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled<'a>(pub &'a Params);
 
 impl Serialize for Params {
-    /// The form of REST, command line and genesis.
+    /// Writes the form of REST, the command line and genesis.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let enable_height = self.enable_height.to_string();
         self.write_fields(serializer, &enable_height, LegacyDec::to_string)
@@ -32,7 +32,7 @@ impl Serialize for Scaled<'_> {
 }
 
 impl Params {
-    /// Fields in the order of the protobuf message.
+    /// Writes the fields in the order of the protobuf message.
     fn write_fields<S: Serializer>(
         &self,
         serializer: S,
@@ -50,7 +50,7 @@ impl Params {
         fields.end()
     }
 
-    /// The command line's text: YAML, in alphabetical order, under `params:`.
+    /// Returns the text of the command line: YAML in alphabetical order under `params:`.
     pub fn to_text(&self) -> String {
         let mut out = String::from("params:\n");
         let mut line = |name, value: String| {
@@ -71,7 +71,7 @@ fn quoted(value: &impl ToString) -> String {
     format!("\"{}\"", value.to_string())
 }
 
-/// Parameters as they stand in JSON.
+/// The JSON fields of parameters.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Raw {
@@ -88,7 +88,7 @@ struct Raw {
 }
 
 impl<'de> Deserialize<'de> for Params {
-    /// Reads either form and validates.
+    /// Reads either form and validates the parameters.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Raw::deserialize(deserializer)?.draft().and_then(Draft::check).map_err(D::Error::custom)
     }
@@ -122,7 +122,7 @@ impl Raw {
     }
 }
 
-/// A number, or a string that holds one.
+/// Reads an integer from a JSON number or a JSON string.
 pub(crate) fn integer<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -138,7 +138,7 @@ where
     value.ok_or_else(|| D::Error::custom(format!("`{text}` is no integer in range")))
 }
 
-/// As [`integer`], where the value may also be `null` or left out.
+/// Does the same as [`integer`], but the value may be `null`.
 pub fn optional_integer<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,6 +1,6 @@
-//! Parameters as protobuf: `cosmos.evm.feemarket.v1.Params`, on the gRPC wire and in the store.
+//! Encodes and decodes parameters as protobuf `cosmos.evm.feemarket.v1.Params`, for gRPC and for storage.
 //!
-//! Decimals are scaled integers and always present; a decimal with a point is read too.
+//! Decimals are written as scaled integers and never omitted. Decimals with a point are read too.
 
 use super::{Draft, Params, ParamsError};
 use crate::{
@@ -17,7 +17,7 @@ const MIN_GAS_PRICE: u64 = 7;
 const MIN_GAS_MULTIPLIER: u64 = 8;
 
 impl Params {
-    /// Protobuf bytes.
+    /// Encodes the parameters as protobuf.
     pub fn to_proto(&self) -> Vec<u8> {
         Writer::default()
             .number(NO_BASE_FEE, self.no_base_fee.into())
@@ -34,7 +34,7 @@ impl Params {
     /// Reads and validates protobuf bytes.
     ///
     /// # Errors
-    /// [`ParamsError`] for bytes that are no parameters or parameters that are not valid.
+    /// [`ParamsError`] if the bytes are malformed or the parameters are invalid.
     pub fn from_proto(bytes: &[u8]) -> Result<Self, ParamsError> {
         let mut draft = Draft::default();
         let mut reader = Reader::new(bytes);
@@ -58,7 +58,7 @@ impl Params {
     }
 }
 
-/// An empty string is a decimal that was not set.
+/// Reads a decimal; `None` if it was not set, which is an empty string.
 fn decimal(name: &'static str, field: Field<'_>) -> Result<Option<LegacyDec>, ParamsError> {
     let text = field.text()?;
     if text.is_empty() {

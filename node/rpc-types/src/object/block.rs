@@ -1,4 +1,4 @@
-//! The objects of headers and blocks.
+//! Defines the result objects of headers and blocks.
 
 use super::TransactionObject;
 use crate::text::{ObjectWriter, WriteJson};
@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use chain::block::Block;
 use serde::Serialize;
 
-/// A header. ObjectWriter that a fork introduced are absent before it. Some fields are `null` in the pending block.
+/// A header. Fields that a fork introduced are absent before it. Some fields are `null` in the pending block.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderObject<'a> {
@@ -96,14 +96,14 @@ impl<'a> HeaderObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    /// The header of the pending block, which has no hash, nonce and miner, as in geth.
+    /// Converts the header to that of the pending block: as in geth, it has no hash, nonce and miner.
     pub fn pending(self) -> Self {
         Self { hash: None, nonce: None, miner: None, ..self }
     }
 }
 
 impl<'a> BlockObject<'a> {
-    /// The pending block. [`HeaderObject::pending`] describes its header.
+    /// Converts the block to the pending block. See [`HeaderObject::pending`].
     pub fn pending(self) -> Self {
         Self { header: self.header.pending(), ..self }
     }

@@ -1,5 +1,5 @@
-//! The result objects, with the fields of the execution-apis specification, and in geth's form if the specification
-//! leaves a choice. This module only defines formats; it does not read storage.
+//! Defines the result objects, with the fields of the execution-apis specification, and in geth's form if the
+//! specification leaves a choice. This module does not read storage.
 
 mod block;
 mod receipt;
@@ -29,12 +29,12 @@ mod tests {
     use transactions::Transaction;
 
     /// Asserts that the writer of a value writes what serde writes.
-    fn same(value: &(impl WriteJson + Serialize)) {
+    fn compare(value: &(impl WriteJson + Serialize)) {
         let written = String::from_utf8(Json::write(value).bytes().to_vec()).unwrap();
         assert_eq!(written, serde_json::to_string(value).unwrap());
     }
 
-    /// Returns one transaction of each type, with every field filled.
+    /// Returns transactions of every type, which together use every field.
     fn transactions() -> Vec<Transaction> {
         let signature = Signature::new(U256::from(7) << 200, U256::from(9), true);
         let to = Address::repeat_byte(3);
@@ -100,10 +100,10 @@ mod tests {
             let hash = B256::repeat_byte(4);
             let ommers = vec![old.clone()];
             let block = Block { header, hash, ommers, withdrawals, ..Block::default() };
-            same(&HeaderObject::new(hash, &block.header));
+            compare(&HeaderObject::new(hash, &block.header));
             let mut full = Vec::new();
             for (index, tx) in transactions().into_iter().enumerate() {
-                same(&TransactionObject::pending(&tx, hash, sender));
+                compare(&TransactionObject::pending(&tx, hash, sender));
                 let mined = MinedTx {
                     block: &block,
                     index,
@@ -113,7 +113,7 @@ mod tests {
                     sender,
                     cosmos: None,
                 };
-                same(&TransactionObject::mined(&mined));
+                compare(&TransactionObject::mined(&mined));
                 full.push(TransactionObject::mined(&mined));
                 let root = ReceiptOutcome::PostState(B256::repeat_byte(5));
                 for outcome in [ReceiptOutcome::Status(true), ReceiptOutcome::Status(false), root] {
@@ -123,17 +123,17 @@ mod tests {
                         cumulative_gas_used: 21_000,
                         logs: logs(),
                     };
-                    let place = ReceiptContext {
+                    let context = ReceiptContext {
                         logs_before: 300,
                         blob_gas_price: Some(1 << 65),
                         ..ReceiptContext::default()
                     };
-                    same(&ReceiptObject::new(&mined, &receipt, place));
+                    compare(&ReceiptObject::new(&mined, &receipt, context));
                 }
             }
-            same(&BlockObject::new(&block, Transactions::Full(full)));
-            same(&BlockObject::new(&block, Transactions::Hashes(vec![hash, B256::ZERO])));
-            same(&BlockObject::new(&block, Transactions::Hashes(Vec::new())));
+            compare(&BlockObject::new(&block, Transactions::Full(full)));
+            compare(&BlockObject::new(&block, Transactions::Hashes(vec![hash, B256::ZERO])));
+            compare(&BlockObject::new(&block, Transactions::Hashes(Vec::new())));
         }
     }
 }

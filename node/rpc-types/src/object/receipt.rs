@@ -1,4 +1,4 @@
-//! The objects of receipts and logs.
+//! Defines the result objects of receipts and logs.
 
 use crate::text::{ObjectWriter, WriteJson};
 use alloy_consensus::Transaction as _;
@@ -42,17 +42,17 @@ pub struct LogPosition {
 
 impl<'a> LogObject<'a> {
     /// Creates the object of a log.
-    pub fn new(log: &'a Log, place: LogPosition) -> Self {
+    pub fn new(log: &'a Log, position: LogPosition) -> Self {
         Self {
             address: log.address,
             topics: log.topics(),
             data: &log.data.data,
-            block_number: U64::from(place.block_number),
-            transaction_hash: place.transaction_hash,
-            transaction_index: U64::from(place.transaction_index),
-            block_hash: place.block_hash,
-            block_timestamp: U64::from(place.block_timestamp),
-            log_index: U64::from(place.log_index),
+            block_number: U64::from(position.block_number),
+            transaction_hash: position.transaction_hash,
+            transaction_index: U64::from(position.transaction_index),
+            block_hash: position.block_hash,
+            block_timestamp: U64::from(position.block_timestamp),
+            log_index: U64::from(position.log_index),
             removed: false,
         }
     }
@@ -96,9 +96,9 @@ pub struct ReceiptObject<'a> {
 /// The parts of a receipt that depend on the block and on its earlier transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceiptContext {
-    /// Gas used by the block's earlier transactions.
+    /// Total gas used by the block's earlier transactions.
     pub gas_before: u64,
-    /// Logs of the block's earlier transactions.
+    /// Number of logs of the block's earlier transactions.
     pub logs_before: usize,
     /// Price of blob gas in the block, in wei.
     pub blob_gas_price: Option<u128>,
@@ -106,7 +106,7 @@ pub struct ReceiptContext {
 
 impl<'a> ReceiptObject<'a> {
     /// Creates the object of the receipt of a mined transaction.
-    pub fn new(mined: &MinedTx<'_>, receipt: &'a StoredReceipt, place: ReceiptContext) -> Self {
+    pub fn new(mined: &MinedTx<'_>, receipt: &'a StoredReceipt, context: ReceiptContext) -> Self {
         let (block, tx) = (mined.block, &mined.tx);
         let first = LogPosition {
             block_number: block.header.number,
@@ -114,7 +114,7 @@ impl<'a> ReceiptObject<'a> {
             block_timestamp: block.header.timestamp,
             transaction_hash: mined.hash,
             transaction_index: mined.index,
-            log_index: place.logs_before,
+            log_index: context.logs_before,
         };
         let logs = receipt.logs.iter().enumerate().map(|(position, log)| {
             LogObject::new(log, LogPosition { log_index: first.log_index + position, ..first })
@@ -126,7 +126,7 @@ impl<'a> ReceiptObject<'a> {
         let blob_gas = tx.blob_gas_used();
         let price = tx.effective_gas_price(block.header.base_fee_per_gas);
         Self {
-            blob_gas_price: blob_gas.and(place.blob_gas_price).map(U128::from),
+            blob_gas_price: blob_gas.and(context.blob_gas_price).map(U128::from),
             blob_gas_used: blob_gas.map(U64::from),
             block_hash: block.hash,
             block_number: U64::from(block.header.number),
@@ -134,7 +134,7 @@ impl<'a> ReceiptObject<'a> {
             cumulative_gas_used: U64::from(receipt.cumulative_gas_used),
             effective_gas_price: U128::from(price),
             from: mined.sender,
-            gas_used: U64::from(receipt.cumulative_gas_used.saturating_sub(place.gas_before)),
+            gas_used: U64::from(receipt.cumulative_gas_used.saturating_sub(context.gas_before)),
             logs: logs.collect(),
             logs_bloom: evm::logs_bloom(&receipt.logs),
             root,

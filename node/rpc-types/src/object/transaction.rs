@@ -1,4 +1,4 @@
-//! The objects of mined and pending transactions.
+//! Defines the result objects of mined and pending transactions.
 
 use crate::text::{ObjectWriter, WriteJson};
 use alloy_consensus::{Transaction as _, Typed2718};
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
 use serde::Serialize;
 use transactions::{RecoveredTx, Transaction, cosmos::TX_TYPE};
 
-/// A transaction. The fields of its block are `null` while it is pending. ObjectWriter that its type does not have are
+/// A transaction. The fields of its block are `null` while it is pending. Fields that its type does not have are
 /// absent.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +47,7 @@ pub struct TransactionObject {
     y_parity: Option<U64>,
 }
 
-/// EIP-155: `v` of a legacy transaction without and with a chain ID.
+/// EIP-155: the offset of `v` in a legacy transaction without a chain id, and with one.
 const V_UNPROTECTED: u64 = 27;
 const V_PROTECTED: u64 = 35;
 
@@ -58,7 +58,7 @@ impl TransactionObject {
         Self { v: U128::ZERO, chain_id, ..Self::pending(tx, hash, sender) }
     }
 
-    /// A pending transaction. Its price is the maximum that it pays.
+    /// A pending transaction. Its `gasPrice` is the maximum that it pays.
     pub fn pending(tx: &Transaction, hash: B256, sender: Address) -> Self {
         let dynamic = tx.is_dynamic_fee();
         let signature = tx.signature();
@@ -109,7 +109,7 @@ impl TransactionObject {
         Self { tx_type, input: raw.slice(1..), chain_id: None, ..self }
     }
 
-    /// A mined transaction. Its price is what it paid.
+    /// A mined transaction. Its `gasPrice` is the price that it paid.
     pub fn mined(mined: &state::stored::MinedTx<'_>) -> Self {
         let header = &mined.block.header;
         let price = mined.tx.effective_gas_price(header.base_fee_per_gas);

@@ -12,26 +12,26 @@ use hyper::{
 
 /// Seconds for which a browser may cache the result of a preflight request.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("600");
-/// The request header of a browser before a public page may send requests to a private address.
-const PRIVATE_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
-const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+/// Sent in a browser's preflight request before a public page may access a private address (Private Network Access).
+const PNA_REQUEST: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const PNA_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// What the pages of browsers may do.
+/// What web pages may do.
 #[derive(Debug)]
 pub struct PageRules {
     /// Methods that pages of allowed origins may use.
     methods: HeaderValue,
-    /// Headers of requests that they may send; `None` allows all.
+    /// Request headers that such pages may send; `None` allows all.
     headers: Option<HeaderValue>,
-    /// Headers of responses that they may read.
+    /// Response headers that such pages may read.
     exposed: Option<HeaderValue>,
-    /// Pages that this server itself sends are allowed. Pages of other origins may not post.
+    /// The server sends pages: its own origin is allowed, and pages of unknown origins may send only `GET` and `HEAD`.
     has_pages: bool,
 }
 
 impl PageRules {
-    /// For REST, CometBFT's RPC and metrics. A page of any origin can post a form, so a POST of a foreign one is
-    /// refused.
+    /// For REST, CometBFT's RPC, metrics and the web pages. Any page can post a form without a preflight request, so a
+    /// POST from a foreign origin is refused.
     pub const QUERIES: Self = Self {
         methods: HeaderValue::from_static("GET, POST"),
         headers: None,
@@ -40,8 +40,8 @@ impl PageRules {
         )),
         has_pages: true,
     };
-    /// For JSON-RPC, which accepts only bodies of a type that a page cannot send without a preflight request. Extensions
-    /// of browsers, such as wallets, send none: they may read responses whatever the CORS headers are.
+    /// For JSON-RPC, which accepts only bodies of a type that a page cannot send without a preflight request. Browser
+    /// extensions such as wallets send no preflight request, and may read responses whatever the CORS headers are.
     pub const JSON_RPC: Self = Self {
         methods: HeaderValue::from_static("POST"),
         headers: Some(HeaderValue::from_static("content-type, x-evmd-min-height")),
@@ -65,7 +65,7 @@ pub struct Access {
 pub struct Cors<'a>(Option<(&'a PageRules, Option<HeaderValue>)>);
 
 impl Access {
-    /// The rules in two settings, each with its name.
+    /// Combines `pages` with the allowed hosts and origins, each with the name of its setting.
     pub fn new(
         pages: PageRules,
         (hosts_setting, hosts): (&'static str, &[String]),
@@ -79,7 +79,7 @@ impl Access {
     ///
     /// # Errors
     /// Returns the response to a preflight or refused request. A page of a foreign origin may not open WebSockets. It
-    /// may send a GET, which changes nothing, but cannot read the response.
+    /// may send a GET or HEAD, which changes nothing, or a JSON-RPC POST, but cannot read the response.
     pub fn check<B>(&self, request: &Request<B>) -> Result<Cors<'_>, Box<Response<String>>> {
         self.hosts.check(request).map_err(|error| refusal(error.status(), &error.to_string()))?;
         let headers = request.headers();
@@ -102,7 +102,7 @@ impl Access {
         Ok(cors)
     }
 
-    /// Whether an origin is in the setting, or the page comes from this server itself.
+    /// Whether an origin is in the setting, or is that of this server if it sends pages.
     fn is_allowed(&self, origin: &HeaderValue, headers: &HeaderMap) -> bool {
         let Ok(origin) = origin.to_str() else { return false };
         let is_own = || {
@@ -147,8 +147,8 @@ impl Cors<'_> {
             if let Some(names) = names {
                 headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
             }
-            if requested.contains_key(PRIVATE_ASKED) {
-                headers.insert(PRIVATE_ALLOWED, HeaderValue::from_static("true"));
+            if requested.contains_key(PNA_REQUEST) {
+                headers.insert(PNA_ALLOWED, HeaderValue::from_static("true"));
             }
         }
         self.apply(headers);
@@ -170,14 +170,14 @@ mod tests {
     }
 
     /// The status of the refusal, or the origin that may read the response.
-    fn checked(method: Method, headers: &[(&str, &str)]) -> Result<Option<String>, u16> {
-        let response = checked_by(PageRules::QUERIES, method, headers)?;
+    fn allowed_origin(method: Method, headers: &[(&str, &str)]) -> Result<Option<String>, u16> {
+        let response = cors_headers(PageRules::QUERIES, method, headers)?;
         let origin = response.get(ACCESS_CONTROL_ALLOW_ORIGIN);
         Ok(origin.map(|origin| origin.to_str().unwrap().to_owned()))
     }
 
     /// The status of the refusal, or the CORS headers of the response.
-    fn checked_by(
+    fn cors_headers(
         pages: PageRules,
         method: Method,
         headers: &[(&str, &str)],
@@ -197,36 +197,35 @@ mod tests {
         Ok(response)
     }
 
-    /// Wallets are extensions of browsers, whose requests have an origin that no setting lists.
     #[test]
     fn json_rpc_is_posted_from_any_origin_and_read_from_known_ones() {
         let local = ("host", "localhost:8545");
         let check = |method, headers: &[(&str, &str)]| {
-            checked_by(PageRules::JSON_RPC, method, &[&[local][..], headers].concat())
+            cors_headers(PageRules::JSON_RPC, method, &[&[local][..], headers].concat())
         };
-        let allowed = |checked: Result<HeaderMap, u16>| {
-            checked.map(|headers| headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN))
+        let allowed = |response: Result<HeaderMap, u16>| {
+            response.map(|headers| headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN))
         };
         let upgrade = ("upgrade", "websocket");
         for (origin, is_known) in [
             ("http://localhost:3000", true),
             ("https://evil.example", false),
-            ("chrome-extension://abcdefgh", false),
+            ("chrome-extension://a-wallet", false),
         ] {
             let origin = ("origin", origin);
             assert_eq!(allowed(check(Method::POST, &[origin])), Ok(is_known), "{origin:?}");
             let opened = allowed(check(Method::GET, &[origin, upgrade]));
             assert_eq!(opened, if is_known { Ok(true) } else { Err(403) }, "{origin:?}");
         }
-        // JSON-RPC sends no pages, so a page with its address came from elsewhere.
+        // The JSON-RPC server sends no pages, so a page with its address came from elsewhere.
         let own = [("host", "10.1.2.3:8545"), ("origin", "http://10.1.2.3:8545"), upgrade];
-        assert!(checked_by(PageRules::JSON_RPC, Method::GET, &own).is_err());
-        let asked = [
+        assert!(cors_headers(PageRules::JSON_RPC, Method::GET, &own).is_err());
+        let request = [
             ("origin", "http://localhost:3000"),
             ("access-control-request-method", "POST"),
             ("access-control-request-headers", "content-type,x-any"),
         ];
-        let preflight = check(Method::OPTIONS, &asked).unwrap();
+        let preflight = check(Method::OPTIONS, &request).unwrap();
         assert_eq!(preflight[ACCESS_CONTROL_ALLOW_METHODS], "POST");
         assert_eq!(preflight[ACCESS_CONTROL_ALLOW_HEADERS], "content-type, x-evmd-min-height");
     }
@@ -236,29 +235,30 @@ mod tests {
         let local = ("host", "localhost:1317");
         let [known, foreign] = ["http://localhost:3000", "https://evil.example"];
         for method in [Method::GET, Method::POST] {
-            let allowed = checked(method.clone(), &[local, ("origin", known)]);
+            let allowed = allowed_origin(method.clone(), &[local, ("origin", known)]);
             assert_eq!(allowed, Ok(Some(known.to_owned())));
-            assert_eq!(checked(method, &[local]), Ok(None), "no browser");
+            assert_eq!(allowed_origin(method, &[local]), Ok(None), "no browser");
         }
-        assert_eq!(checked(Method::GET, &[local, ("origin", foreign)]), Ok(None));
-        assert_eq!(checked(Method::POST, &[local, ("origin", foreign)]), Err(403));
+        assert_eq!(allowed_origin(Method::GET, &[local, ("origin", foreign)]), Ok(None));
+        assert_eq!(allowed_origin(Method::POST, &[local, ("origin", foreign)]), Err(403));
         let upgrade = ("upgrade", "websocket");
-        assert_eq!(checked(Method::GET, &[local, ("origin", foreign), upgrade]), Err(403));
-        let allowed = checked(Method::GET, &[local, ("origin", known), upgrade]);
+        assert_eq!(allowed_origin(Method::GET, &[local, ("origin", foreign), upgrade]), Err(403));
+        let allowed = allowed_origin(Method::GET, &[local, ("origin", known), upgrade]);
         assert_eq!(allowed, Ok(Some(known.to_owned())));
-        assert_eq!(checked(Method::GET, &[local, upgrade]), Ok(None));
+        assert_eq!(allowed_origin(Method::GET, &[local, upgrade]), Ok(None));
     }
 
     #[test]
-    fn preflight_requests_are_answered_by_origin() {
-        let asked = [
+    fn preflight_response_allows_only_known_origins() {
+        let request = [
             ("host", "127.0.0.1:26657"),
             ("access-control-request-method", "POST"),
             ("access-control-request-headers", "content-type,x-any"),
         ];
         let known = "http://127.0.0.1:5173";
-        let preflight =
-            |origin| checked(Method::OPTIONS, &[&asked[..], &[("origin", origin)]].concat());
+        let preflight = |origin| {
+            allowed_origin(Method::OPTIONS, &[&request[..], &[("origin", origin)]].concat())
+        };
         assert_eq!(preflight(known), Ok(Some(known.to_owned())));
         assert_eq!(preflight("https://evil.example"), Ok(None));
     }
@@ -266,19 +266,19 @@ mod tests {
     #[test]
     fn page_of_the_server_itself_may_post() {
         let own = [("host", "10.1.2.3:1317"), ("origin", "http://10.1.2.3:1317")];
-        assert_eq!(checked(Method::POST, &own), Ok(Some("http://10.1.2.3:1317".to_owned())));
+        assert_eq!(allowed_origin(Method::POST, &own), Ok(Some("http://10.1.2.3:1317".to_owned())));
         for foreign in ["http://10.1.2.3:80", "ftp://10.1.2.3:1317", "10.1.2.3:1317"] {
             let headers = [("host", "10.1.2.3:1317"), ("origin", foreign)];
-            assert_eq!(checked(Method::POST, &headers), Err(403), "{foreign}");
+            assert_eq!(allowed_origin(Method::POST, &headers), Err(403), "{foreign}");
         }
     }
 
     #[test]
     fn foreign_host_is_refused() {
-        assert_eq!(checked(Method::GET, &[("host", "evil.example")]), Err(403));
+        assert_eq!(allowed_origin(Method::GET, &[("host", "evil.example")]), Err(403));
         // DNS rebinding: the page and the server appear to have one origin.
         let rebound = [("host", "evil.example:1317"), ("origin", "http://evil.example:1317")];
-        assert_eq!(checked(Method::POST, &rebound), Err(403));
-        assert_eq!(checked(Method::GET, &[]), Err(400));
+        assert_eq!(allowed_origin(Method::POST, &rebound), Err(403));
+        assert_eq!(allowed_origin(Method::GET, &[]), Err(400));
     }
 }

@@ -1,4 +1,4 @@
-//! What counts as activity of a client.
+//! Defines what counts as activity of a client.
 
 use super::Requests;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 /// What keeps a connection open.
 #[derive(Debug)]
 pub enum Activity {
-    /// Complete requests, and responses that are being made or read. Bytes that are no request do not count. A
-    /// WebSocket is kept, because its server detects by pings whether the client is gone.
+    /// Complete requests, and responses that are being produced or read. Bytes that do not complete a request do not
+    /// count. A WebSocket stays open, because its server detects by pings whether the client has disconnected.
     Requests(Arc<Requests>),
-    /// Bytes in any direction, if the socket does not show requests.
+    /// Bytes in either direction, if the layers cannot see requests (HTTP/2).
     Traffic,
 }
 
 impl Activity {
-    /// Whether the client was active since this was last called with the same `seen`. `has_read` states whether it
-    /// has sent bytes.
+    /// Whether the client was active since the last call with the same `seen`. `has_read` states whether a read has
+    /// just completed.
     pub(super) fn is_new(&self, seen: &mut u32, has_read: bool) -> bool {
         match self {
             Self::Requests(requests) => {
@@ -27,7 +27,7 @@ impl Activity {
         }
     }
 
-    /// Whether the client waits for the server.
+    /// Whether the client waits for a response or reads it; see [`Requests::is_answering`].
     pub(super) fn is_answering(&self) -> bool {
         matches!(self, Self::Requests(requests) if requests.is_answering())
     }

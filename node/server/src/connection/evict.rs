@@ -1,4 +1,4 @@
-//! Fails once the connection has been evicted.
+//! Ends reads and writes once the connection has been evicted.
 
 use super::{Layer, Socket};
 use budget::Evictable;

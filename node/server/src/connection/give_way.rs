@@ -1,20 +1,20 @@
-//! Lets others run before a task continues.
+//! Lets other tasks and threads run before a task continues.
 
 use std::{future::Future, pin::pin, task::Context};
 
-/// Lets the client that these bytes woke, or another thread that serves sockets, have the core too, and then other
-/// tasks.
+/// Yields the core to other threads, such as that of a local client which the written bytes woke. Then does
+/// the same as [`give_way`].
 ///
-/// A read wakes no other thread, so after a read the core is kept: if other processes wait for it, each call can take a
-/// scheduler's slice of several milliseconds, and hundreds of clients that send megabytes cause thousands.
+/// Reads use only [`give_way`], because they wake no other thread. If other processes wait for the core, each
+/// `sched_yield` can take several milliseconds, and clients that send megabytes would cause thousands of them.
 pub(super) fn give_way_after_write(cx: &mut Context<'_>) {
     std::thread::yield_now();
     give_way(cx);
 }
 
-/// Schedules the task after the other runnable tasks and after a poll of the sockets. If they were woken at
-/// once, tasks with much to read or write would keep a thread from looking for what has arrived.
+/// Schedules the task after the other runnable tasks and after a poll of the sockets. If the task were woken at
+/// once, tasks with much to read or write would keep the thread from polling the sockets.
 pub(super) fn give_way(cx: &mut Context<'_>) {
-    // The first poll only leaves the waker; the runtime keeps that, not the future.
+    // The first poll only registers the waker with the runtime, so the future need not be kept.
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }

@@ -1,7 +1,7 @@
-//! Clients that close their sending side after a request and wait for the response, as `nc -N` and some
-//! libraries do (RFC 9112, section 9.6, asks a server to expect it). The end of the input does not show whether
-//! the client still waits, because a client that has disconnected sends the same. A request therefore continues
-//! for [`MAX_HALF_CLOSED`] after the end of the input, and then counts as abandoned.
+//! Serves clients that close their sending side after a request and wait for the response, as `nc -N` and some
+//! libraries do. The end of the input does not show whether the client still waits, because a client that has
+//! disconnected sends the same. A request therefore continues for at most [`MAX_HALF_CLOSED`] after the end of
+//! the input, and then counts as abandoned.
 //!
 //! hyper could ignore the end of the input (`half_close`), but then it would not read while it waits for a
 //! response, so that neither a reset nor an eviction would end the request. Here the end is hidden from hyper
@@ -32,7 +32,7 @@ struct Ended {
     watch: ResetWatch,
     /// The reader has had time to find out that a request is complete.
     has_yielded: bool,
-    /// The reader has been woken since the last response was pending.
+    /// The reader has been woken since it last found a response pending.
     has_woken: bool,
 }
 
@@ -42,8 +42,8 @@ impl HalfClose {
         Self { requests, ended: None }
     }
 
-    /// Ready when the end of the input should be reported, or with an error if the socket was reset. It must be
-    /// called instead of a read once the input has ended.
+    /// Ready when the end of the input should be reported, or with an error if the socket was reset. Replaces reads
+    /// once the input has ended.
     fn poll_end<S: Socket>(&mut self, socket: &S, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = self.ended.get_or_insert_with(|| Ended {
             watch: ResetWatch::new(),
@@ -54,7 +54,7 @@ impl HalfClose {
             if ended.has_yielded {
                 return Poll::Ready(Ok(()));
             }
-            // hyper may have read a whole request, and calls its service before it reads again.
+            // hyper may have read a whole request. If so, it calls its service before it reads again.
             ended.has_yielded = true;
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -83,7 +83,7 @@ impl Layer for HalfClose {
         result
     }
 
-    /// If the socket has accepted a whole response, the reader is woken and closes the connection.
+    /// Once the input has ended and the whole response has been written, wakes the reader, which closes the connection.
     fn poll_flush<S: Socket>(
         &mut self,
         inner: &mut S,

@@ -1,4 +1,4 @@
-//! Closes a connection whose client seems to be gone.
+//! Closes a connection whose client seems to have disconnected.
 
 use super::{Activity, Layer, Socket};
 use budget::Evictable;
@@ -15,16 +15,16 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// Fails a read after a time without activity. Activity also protects the connection from eviction.
+/// Fails a read after a period without activity. Activity also protects the connection from eviction.
 #[derive(Debug)]
 pub struct Idle {
     activity: Activity,
     evictable: Arc<Evictable>,
     max: Duration,
-    /// [`Requests::complete`] at the last read.
+    /// The number of complete requests at the last read.
     requests_seen: u32,
     active_at: Instant,
-    /// Not reset by each request: when it expires, it is set to the time at which the connection will be idle.
+    /// Activity does not reset the timer. When it expires, it is reset to the time at which the connection times out.
     timer: Pin<Box<Sleep>>,
 }
 
@@ -35,7 +35,7 @@ impl Idle {
         Self { activity, evictable, max, requests_seen: 0, active_at, timer }
     }
 
-    /// Ready when the client seems to be gone.
+    /// Ready after `max` without activity.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
@@ -104,8 +104,8 @@ mod tests {
         (client, served.layer(Idle::new(activity, Arc::default(), IDLE)))
     }
 
-    /// How long a connection stays open whose client sends a byte every 30 seconds, up to five times the maximum.
-    async fn kept(activity: Activity) -> Duration {
+    /// The time for which a connection stays open if its client sends a byte every 30 seconds, at most `5 * IDLE`.
+    async fn time_open(activity: Activity) -> Duration {
         let (mut client, mut served) = idle(activity);
         let began = Instant::now();
         let trickle = async {
@@ -124,18 +124,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_keep_a_connection_only_if_requests_are_not_seen() {
-        let requests = kept(Activity::Requests(Arc::default())).await;
+    async fn bytes_keep_a_connection_open_only_if_requests_are_not_tracked() {
+        let requests = time_open(Activity::Requests(Arc::default())).await;
         assert!(requests >= IDLE && requests < 2 * IDLE, "{requests:?}");
-        assert!(kept(Activity::Traffic).await >= 5 * IDLE);
+        assert!(time_open(Activity::Traffic).await >= 5 * IDLE);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_complete_request_keeps_a_connection() {
+    async fn each_complete_request_keeps_a_connection_open() {
         let requests = Arc::<Requests>::default();
         let (_client, mut served) = idle(Activity::Requests(Arc::clone(&requests)));
         for request in 0..5 {
-            // With a body, and without.
+            // Alternately without and with a body.
             let open = requests.open(request % 2 == 0);
             if request % 2 == 1 {
                 requests.body_read();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_connection_is_closed_also_without_requests_to_see() {
+    async fn silent_connection_is_closed_if_requests_are_not_tracked() {
         let (_client, mut served) = idle(Activity::Traffic);
         served.write_all(b"x").await.unwrap();
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a layer is: it changes how a socket reads, writes or flushes, and leaves the rest as it is.
+//! Wraps a socket in layers. A layer changes how the socket reads, writes or flushes, and leaves the rest unchanged.
 
 use std::{
     io::{self, IoSlice},
@@ -12,16 +12,16 @@ use tokio::{
 
 /// A TCP socket, with or without layers.
 pub trait Socket: AsyncRead + AsyncWrite + Unpin + Sized {
-    /// The error that the kernel has reported for the TCP socket, such as a reset, if there is one.
+    /// Takes the error that the kernel has reported for the TCP socket, such as a reset, if there is one.
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
-    /// Puts a layer around this.
+    /// Wraps the socket in a layer.
     fn layer<L: Layer>(self, layer: L) -> Layered<L, Self> {
         Layered { inner: self, layer }
     }
 }
 
-/// One concern of a connection. By default everything is passed to the socket below, `inner`.
+/// Changes one aspect of a connection. By default, all calls are passed to the socket below, `inner`.
 pub trait Layer: Unpin {
     /// Reads from the socket below.
     fn poll_read<S: Socket>(
@@ -33,7 +33,7 @@ pub trait Layer: Unpin {
         Pin::new(inner).poll_read(cx, buffer)
     }
 
-    /// Writes to the socket below, which may accept a part of the bytes.
+    /// Writes to the socket below, which may accept only a part of the bytes.
     fn poll_write<S: Socket>(
         &mut self,
         inner: &mut S,
@@ -56,7 +56,7 @@ pub trait Layer: Unpin {
 /// A socket with a layer.
 #[derive(Debug)]
 pub struct Layered<L, S> {
-    // Dropped first: what a layer holds is released after the socket has been closed.
+    // This field is dropped first, so the socket is closed before the resources of the layer are released.
     inner: S,
     layer: L,
 }
@@ -73,7 +73,7 @@ impl<L, S> Layered<L, S> {
     }
 }
 
-/// Holds a value as long as the socket exists, and changes nothing. A WebSocket keeps its socket, and so the value.
+/// Keeps a value as long as the socket exists, also after an upgrade to a WebSocket, and changes nothing.
 #[derive(Debug)]
 pub struct Hold<T>(pub T);
 

@@ -8,18 +8,18 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Fails a flush after a response that the HTTP library has not written completely. The rest is lost, so the client
-/// must not receive anything more on this connection.
+/// Fails a flush after a response that the HTTP library has not written completely. The rest of that response is lost,
+/// so the client must not receive anything more on this connection.
 #[derive(Debug)]
 pub struct Ledger(Arc<Requests>);
 
 impl Ledger {
-    /// Compares the responses to these requests.
+    /// Checks the responses to these requests.
     pub const fn new(requests: Arc<Requests>) -> Self {
         Self(requests)
     }
 
-    /// The HTTP library reports that it has written all that it holds.
+    /// Called when the HTTP library has written all bytes that it holds.
     fn flushed(&self) -> Result<(), Truncated> {
         self.0.responses.set_unflushed(false);
         if self.0.is_any_open() { Ok(()) } else { self.0.responses.compare() }
@@ -62,7 +62,7 @@ mod tests {
     use tokio::io::{AsyncWriteExt, duplex};
 
     #[tokio::test]
-    async fn truncated_response_fails_the_flush_after_it() {
+    async fn truncated_response_fails_the_next_flush() {
         for (handed_over, written, is_complete) in [(4, 4, true), (4, 9, true), (4, 3, false)] {
             let (_client, served) = duplex(100);
             let requests = Arc::<Requests>::default();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn websocket_is_not_compared() {
+    async fn websocket_is_not_checked_for_truncation() {
         let (_client, served) = duplex(100);
         let requests = Arc::<Requests>::default();
         let mut served = served.layer(Ledger::new(Arc::clone(&requests)));

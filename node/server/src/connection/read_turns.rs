@@ -1,4 +1,4 @@
-//! Gives way to other tasks while much is read.
+//! Yields to other tasks of the thread while much is read.
 
 use super::{Layer, Socket, give_way::give_way};
 use std::{
@@ -8,12 +8,12 @@ use std::{
 };
 use tokio::io::ReadBuf;
 
-/// Bytes read before other connections have their turn. Hundreds of clients that each send megabytes would otherwise
-/// be read one after another, each as far as its socket has received, and a small request of another client would
-/// wait for all of them.
+/// Maximum bytes that are read before other connections are served. Hundreds of clients that each send megabytes would
+/// otherwise be read one after another, each until its socket is empty, and a small request of another client
+/// would wait for all of them.
 pub(super) const READ_TURN_BYTES: usize = 16 * 1024;
 
-/// Reads in turns: after each, other tasks of the thread run.
+/// Lets other tasks of the thread run after each turn, which is 16 KiB.
 #[derive(Debug, Default)]
 pub struct ReadTurns {
     read_bytes: usize,
@@ -43,7 +43,7 @@ impl Layer for ReadTurns {
             result
         };
         let read = buffer.filled().len() - before;
-        // A socket that has nothing more ends the turn.
+        // The turn ends when the socket has no more bytes.
         self.read_bytes = if result.is_pending() { 0 } else { self.read_bytes + read };
         result
     }

@@ -1,4 +1,4 @@
-//! Returns bytes that were read earlier.
+//! Returns bytes that another thread read from the socket but did not process.
 
 use super::{Layer, Socket};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::io::ReadBuf;
 
-/// Bytes that are read before those of the socket: another thread has read them and not processed them.
+/// Contains bytes that are returned before those of the socket.
 #[derive(Debug)]
 pub struct Replay(pub Bytes);
 
@@ -42,7 +42,7 @@ mod tests {
         let mut served = served.layer(Replay(Bytes::from_static(b"start, ")));
         let mut part = [0; 2];
         served.read_exact(&mut part).await.unwrap();
-        // Taken apart before all of it was read.
+        // The layer is removed before all of its bytes were read.
         let (Replay(left), socket) = served.into_parts();
         assert_eq!((&part, &left[..]), (b"st", &b"art, "[..]));
         let mut read = [0; 9];

@@ -1,4 +1,4 @@
-//! The requests of a connection over HTTP/1.1, counted by the server and read by the layers.
+//! Tracks the requests of an HTTP/1.1 connection. The server updates this state, and the layers of the socket use it.
 
 use super::response_bytes::ResponseBytes;
 use std::sync::{
@@ -6,28 +6,28 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 
-/// What the server has received on a connection and not answered. All of it is used by the task of the connection,
-/// which a runtime may move between threads, so no order between the values has to be enforced.
+/// The requests of a connection and the progress of their responses. Only the task of the connection uses them. The
+/// runtime synchronizes the threads between which it moves the task, so relaxed ordering is sufficient.
 #[derive(Debug, Default)]
 pub struct Requests {
     /// Requests that have arrived completely.
     complete: AtomicU32,
-    /// Requests whose heads have arrived and whose response bodies the HTTP library still holds.
+    /// Requests whose heads have arrived and whose response bodies the HTTP library has not dropped.
     open: AtomicU32,
     /// The last request has a body that has not been read to its end.
     unread: AtomicBool,
-    /// The connection is a WebSocket now, which detects by pings whether its client is gone.
+    /// The connection is a WebSocket now. Its server detects by pings whether the client has disconnected.
     upgraded: AtomicBool,
     pub(super) responses: ResponseBytes,
 }
 
-/// Counts a request as open until this is dropped. The response body holds it, because the HTTP library keeps the
-/// body until it has taken the last byte: the service returns long before.
+/// Counts a request as open until this guard is dropped. The response body holds the guard, because the HTTP library
+/// keeps the body until it has taken the last byte, which is long after the service has returned.
 #[derive(Debug)]
 pub struct Open(Arc<Requests>);
 
 impl Open {
-    /// The HTTP library received this many bytes of the response body.
+    /// Records that the HTTP library received this many bytes of the response body.
     pub fn handed_over(&self, bytes: usize) {
         self.0.responses.hand_over(bytes);
     }
@@ -41,7 +41,7 @@ impl Drop for Open {
 }
 
 impl Requests {
-    /// The head of a request has arrived, and the whole request if it has no body.
+    /// Records that the head of a request has arrived. `is_complete` states that the request has no body.
     pub fn open(self: &Arc<Self>, is_complete: bool) -> Open {
         self.open.fetch_add(1, Relaxed);
         self.unread.store(!is_complete, Relaxed);
@@ -51,13 +51,13 @@ impl Requests {
         Open(Arc::clone(self))
     }
 
-    /// The body of the last request has been read to its end.
+    /// Records that the body of the last request has been read to its end.
     pub fn body_read(&self) {
         self.unread.store(false, Relaxed);
         self.complete.fetch_add(1, Relaxed);
     }
 
-    /// The connection is a WebSocket from now on.
+    /// Records that the connection is a WebSocket from now on.
     pub fn upgrade(&self) {
         self.upgraded.store(true, Relaxed);
     }
@@ -67,7 +67,7 @@ impl Requests {
         self.upgraded.load(Relaxed)
     }
 
-    /// Whether the next bytes belong to the body of a request.
+    /// Whether the last request has a body that has not been read to its end.
     pub fn is_body_unread(&self) -> bool {
         self.unread.load(Relaxed)
     }
@@ -82,8 +82,8 @@ impl Requests {
         self.open.load(Relaxed) > 0
     }
 
-    /// Whether a request has arrived completely and its response is not sent: the client waits for the server. If it
-    /// does not read the response, it is slow, and not idle.
+    /// Whether a request has arrived completely and the HTTP library has not taken its whole response. A client that
+    /// waits for the response, or reads it slowly, is not idle.
     pub(super) fn is_answering(&self) -> bool {
         self.is_any_open() && !self.is_body_unread()
     }
@@ -93,10 +93,10 @@ impl Requests {
         !self.is_body_unread() && (self.is_any_open() || self.responses.is_unflushed())
     }
 
-    /// Whether all requests have been read and the socket has accepted all responses. Only then does the HTTP
-    /// library hold nothing that would be lost if the connection were taken from it.
+    /// Whether all requests have been read, the socket has accepted all responses, and this is not a WebSocket. Only
+    /// then does the HTTP library hold nothing that would be lost if the connection were taken from it.
     ///
-    /// hyper flushes its own buffer whenever that holds 16 pieces, so a flush in the middle of a body says nothing.
+    /// A flush alone does not show that a response is complete: hyper also flushes whenever its buffer holds 16 pieces.
     /// A response is complete when hyper has dropped its body and has flushed after that.
     pub fn is_between_requests(&self) -> bool {
         !self.is_any_open()

@@ -1,4 +1,4 @@
-//! Waits for a limited time while a socket may be reset.
+//! Waits for a limited time, and fails if the socket is reset in the meantime.
 
 use super::Socket;
 use std::{
@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Interval of the checks whether the client has reset the connection.
 pub(super) const RESET_CHECK: Duration = Duration::from_millis(100);
 
-/// A wait that began when this was created.
+/// A wait that begins when this value is created.
 #[derive(Debug)]
 pub(super) struct ResetWatch {
     since: Instant,
@@ -57,7 +57,7 @@ mod tests {
     async fn reset_ends_the_wait() {
         let (client, served) = sockets().await;
         let mut watch = ResetWatch::new();
-        // Closing it sends a reset.
+        // With zero linger, closing the socket sends a reset.
         client.set_zero_linger().unwrap();
         drop(client);
         let max = Duration::from_secs(600);

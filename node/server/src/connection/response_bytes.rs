@@ -1,4 +1,4 @@
-//! The bytes of a connection's responses.
+//! Counts the bytes of a connection's responses to find truncated ones.
 
 use std::{
     fmt,
@@ -34,7 +34,7 @@ impl ResponseBytes {
         self.unflushed.load(Relaxed)
     }
 
-    /// Compares the counters, and begins again, when all response bodies have been handed over and flushed.
+    /// Compares the counters and resets them. Call this when all response bodies have been handed over and flushed.
     ///
     /// # Errors
     /// If the socket has accepted fewer bytes than the bodies have.

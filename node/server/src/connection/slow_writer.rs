@@ -10,11 +10,11 @@ use std::{
 };
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Bytes that a slow client has to read within the time limit.
+/// Bytes that a slow client must read within the time limit.
 const MIN_READ_BYTES: usize = 64 * 1024;
 
-/// Fails writes of a client that has not read [`MIN_READ_BYTES`] in the time since it was found slow. A client is slow
-/// from the first write that the socket does not accept until it has read as much, or everything.
+/// Fails writes to a client that has not read [`MIN_READ_BYTES`] within the time limit after it was found slow. A
+/// client is slow from a write that the socket does not accept until it has read that much, or everything.
 #[derive(Debug)]
 pub struct SlowWriter {
     max: Duration,
@@ -70,7 +70,7 @@ mod tests {
     const SLOW: Duration = Duration::from_secs(10);
     const BUFFER_BYTES: usize = 2 * MIN_READ_BYTES;
 
-    /// Writes much to a client that reads `piece` bytes each time after most of the time limit.
+    /// Writes more than the buffers hold to a client that reads `piece` bytes once per 90 % of the time limit.
     async fn write_to_reader_of(piece: usize) -> io::Result<()> {
         let (mut client, served) = duplex(BUFFER_BYTES);
         let mut served = served.layer(SlowWriter::new(SLOW));
@@ -111,7 +111,7 @@ mod tests {
         let mut served = served.layer(SlowWriter::new(SLOW));
         let mut bytes = [0; 11];
         for _ in 0..5 {
-            // The eleventh byte waits, so that the client is found slow.
+            // The eleventh byte does not fit into the buffer, so the client is found slow.
             let writing = async {
                 served.write_all(&[0; 11]).await.unwrap();
                 served.flush().await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections with all layers, over real sockets.
+//! Tests connections with all layers over real sockets.
 
 use super::{read_turns::READ_TURN_BYTES, write_turns::WRITE_TURN_BYTES, *};
 use std::{
@@ -29,7 +29,7 @@ pub(super) async fn sockets() -> (TcpStream, TcpStream) {
     (client, listener.accept().await.unwrap().0)
 }
 
-/// A client, its connection and what the layers share.
+/// A client, its connection, and the state that the layers share.
 struct Pair {
     client: TcpStream,
     served: Http1Socket,
@@ -88,7 +88,7 @@ async fn truncated_response_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn bytes_that_were_read_already_come_first() {
+async fn replayed_bytes_precede_those_of_the_socket() {
     let Pair { mut client, served, requests, evictable } = pair().await;
     client.write_all(b"rest").await.unwrap();
     let (stream, read) = dismantle(served);
@@ -97,7 +97,7 @@ async fn bytes_that_were_read_already_come_first() {
     let mut served = http1(stream, start, &requests, &evictable, TIMEOUTS);
     let mut part = [0; 2];
     served.read_exact(&mut part).await.unwrap();
-    // Moved again before all of it was read.
+    // The connection moves again before all bytes are read.
     let (stream, read) = dismantle(served);
     let mut served = http1(stream, read, &requests, &evictable, TIMEOUTS);
     let mut read = [0; 9];
@@ -106,7 +106,7 @@ async fn bytes_that_were_read_already_come_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_make_no_request_do_not_keep_a_connection() {
+async fn bytes_that_complete_no_request_do_not_keep_a_connection_open() {
     let Pair { mut client, mut served, requests, .. } = pair().await;
     let began = Instant::now();
     let trickle = async {
@@ -138,7 +138,7 @@ async fn client_that_waits_for_a_response_or_reads_it_slowly_is_not_idle() {
     let open = requests.open(true);
     let mut byte = [0];
     let waited = tokio::time::timeout(5 * IDLE, served.read(&mut byte)).await;
-    assert!(waited.is_err(), "a call may take its time");
+    assert!(waited.is_err(), "the response is pending");
     drop(open);
     for _ in 0..5 {
         served.write_all(b"x").await.unwrap();
@@ -146,21 +146,21 @@ async fn client_that_waits_for_a_response_or_reads_it_slowly_is_not_idle() {
         let waited = tokio::time::timeout(IDLE * 3 / 4, served.read(&mut byte)).await;
         assert!(waited.is_err(), "it reads its response");
     }
-    let error = served.read(&mut byte).await.expect_err("and now nothing");
+    let error = served.read(&mut byte).await.expect_err("nothing is read any more");
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_websocket_is_closed_by_its_pings_only() {
+async fn silent_websocket_is_not_closed_as_idle() {
     let Pair { client: _client, mut served, requests, .. } = pair().await;
     requests.upgrade();
     let waited = tokio::time::timeout(5 * IDLE, served.read_u8()).await;
-    assert!(waited.is_err(), "it waits for the client");
+    assert!(waited.is_err(), "a silent WebSocket stays open");
 }
 
-/// The idlest connection of a client is closed when another client needs one.
+/// The idle time decides which connection is evicted when another client needs one.
 #[tokio::test]
-async fn websocket_from_which_something_arrives_is_not_idle() {
+async fn websocket_that_sends_bytes_is_not_idle() {
     let Pair { mut client, mut served, requests, evictable } = pair().await;
     requests.upgrade();
     while evictable.idle() < Duration::from_millis(5) {
@@ -170,7 +170,7 @@ async fn websocket_from_which_something_arrives_is_not_idle() {
     client.write_all(b"x").await.unwrap();
     served.read_u8().await.unwrap();
     let idle = evictable.idle();
-    // It is counted in whole milliseconds.
+    // The idle time is counted in whole milliseconds.
     assert!(idle <= began.elapsed() + Duration::from_millis(1), "{idle:?}");
 }
 
@@ -179,7 +179,7 @@ async fn large_response_is_written_in_turns_and_completely() {
     let Pair { mut client, mut served, .. } = pair().await;
     let much: Vec<u8> = (0..5 * WRITE_TURN_BYTES + 17).map(|at| at as u8).collect();
     let writing = async {
-        // As hyper does it: several pieces at once, the rest again.
+        // Like hyper, this writes several pieces at once, and the rest in further writes.
         let (first, rest) = much.split_at(WRITE_TURN_BYTES / 3);
         let (mut at, whole) = (0, [first, rest]);
         while at < much.len() {
@@ -198,53 +198,53 @@ async fn large_response_is_written_in_turns_and_completely() {
     assert!(read == much);
 }
 
-/// One thread, as if the other clients had large responses too.
+/// One thread serves both clients.
 #[tokio::test]
 async fn request_is_seen_between_the_turns_of_a_large_response() {
     const TURNS: usize = 4;
     let (large, other) = (pair().await, pair().await);
     let (_reader, mut large) = (large.client, large.served);
-    let (asking, mut asked) = (other.client, other.served);
+    let (small_client, mut small_served) = (other.client, other.served);
     let written = Arc::<AtomicUsize>::default();
     let before = Arc::clone(&written);
     let served = tokio::spawn(async move {
-        asked.read_u8().await.unwrap();
+        small_served.read_u8().await.unwrap();
         before.load(Relaxed)
     });
-    asking.writable().await.unwrap();
+    small_client.writable().await.unwrap();
     let writing = tokio::spawn(async move {
-        // Arrives now, and was not polled since.
-        assert_eq!(asking.try_write(b"x").unwrap(), 1);
+        // The byte arrives now, but the runtime does not poll the sockets before this task yields.
+        assert_eq!(small_client.try_write(b"x").unwrap(), 1);
         let turn = vec![0; WRITE_TURN_BYTES];
         for _ in 0..TURNS {
             large.write_all(&turn).await.unwrap();
             written.fetch_add(1, Relaxed);
         }
-        (asking, large)
+        (small_client, large)
     });
     assert!(served.await.unwrap() < TURNS, "the response was written to its end first");
     writing.abort();
 }
 
-/// One thread, with one client that sends much at once and one that sends a byte.
+/// One thread serves a client that sends much at once and one that sends a byte.
 #[tokio::test]
 async fn small_request_is_read_between_the_turns_of_a_large_body() {
     const TURNS: usize = 8;
     let (large, other) = (pair().await, pair().await);
     let (mut sender, mut large) = (large.client, large.served);
-    let (asking, mut asked) = (other.client, other.served);
-    // The kernel holds all of it before the first read.
+    let (small_client, mut small_served) = (other.client, other.served);
+    // The kernel has buffered the whole body before the first read.
     sender.write_all(&vec![7; TURNS * READ_TURN_BYTES]).await.unwrap();
     let read = Arc::<AtomicUsize>::default();
     let before = Arc::clone(&read);
     let served = tokio::spawn(async move {
-        asked.read_u8().await.unwrap();
+        small_served.read_u8().await.unwrap();
         before.load(Relaxed)
     });
-    asking.writable().await.unwrap();
+    small_client.writable().await.unwrap();
     let reading = tokio::spawn(async move {
-        assert_eq!(asking.try_write(b"x").unwrap(), 1);
-        // A buffer for all of it, as hyper has while it reads a body.
+        assert_eq!(small_client.try_write(b"x").unwrap(), 1);
+        // A buffer for the whole body, like that of hyper.
         let mut body = vec![0; TURNS * READ_TURN_BYTES];
         let mut at = 0;
         while at < body.len() {
@@ -253,10 +253,10 @@ async fn small_request_is_read_between_the_turns_of_a_large_body() {
             at += count;
             read.store(at, Relaxed);
         }
-        (asking, body)
+        (small_client, body)
     });
     assert!(served.await.unwrap() < TURNS * READ_TURN_BYTES, "the body was read to its end first");
-    let (_asking, body) = reading.await.unwrap();
+    let (_small_client, body) = reading.await.unwrap();
     assert!(body.iter().all(|byte| *byte == 7));
 }
 
@@ -272,7 +272,7 @@ async fn client_that_reads_nothing_is_disconnected() {
 
 /// Over HTTP/2 the socket shows no requests.
 #[tokio::test(start_paused = true)]
-async fn http2_connection_is_kept_by_traffic_and_closed_without() {
+async fn http2_connection_is_kept_open_only_by_traffic() {
     let (mut client, served) = sockets().await;
     let mut served = http2(served, &Arc::default(), TIMEOUTS);
     for _ in 0..5 {

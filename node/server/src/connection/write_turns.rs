@@ -1,4 +1,4 @@
-//! Gives way to other tasks and threads while much is written.
+//! Yields to other tasks and threads while much is written.
 
 use super::{Layer, Socket, give_way::give_way_after_write};
 use std::{
@@ -7,13 +7,13 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Bytes written before other connections have their turn: some twenty microseconds of copying. A socket that takes
-/// megabytes at once would occupy the thread that serves many others.
+/// Maximum bytes that are written before other connections are served: some twenty microseconds of copying. A socket
+/// that accepts megabytes at once would otherwise occupy the thread that serves many others.
 pub(super) const WRITE_TURN_BYTES: usize = 128 * 1024;
-/// Pieces of a response that the kernel receives at once: a head, a body and a few more.
+/// Maximum pieces of a response in one system call: a head, a body and a few more.
 const MAX_PIECES: usize = 16;
 
-/// Writes in turns: after each, other tasks of the thread run.
+/// Lets other tasks and threads run after each turn, which is 128 KiB.
 #[derive(Debug, Default)]
 pub struct WriteTurns {
     written_bytes: usize,
@@ -34,7 +34,7 @@ impl Layer for WriteTurns {
         }
         let mut part = [IoSlice::new(&[]); MAX_PIECES];
         let mut count = 0;
-        // Writing nothing would look like the end, so empty pieces are skipped.
+        // A write of no bytes would look like the end of the stream, so empty pieces are skipped.
         for piece in pieces.iter().filter(|piece| !piece.is_empty()).take(MAX_PIECES) {
             let bytes = &piece[..piece.len().min(left)];
             left -= bytes.len();

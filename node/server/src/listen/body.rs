@@ -1,5 +1,5 @@
-//! Bodies of requests and responses, whose memory is accounted to the client: from the first byte of a request
-//! to its response, and until a response has been written.
+//! Reads request bodies and sends response bodies. Their memory is accounted to the client: that of a response until it
+//! has been written, that of a streaming request as long, and that of another request until its response is ready.
 
 use super::{Account, Peer, Protocol, STREAM_BYTES, STREAMING_BYTES, Shared};
 use crate::{
@@ -33,12 +33,12 @@ use tonic::Code;
 const MAX_BODY_TIME: Duration = Duration::from_secs(10);
 /// Maximum time for a client to read one piece of a response.
 pub(super) const MAX_SLOW_TIME: Duration = Duration::from_secs(20);
-/// Size of such a piece in bytes.
+/// Maximum size of a piece of a response, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Interval of the progress checks.
-const SLOW_LOOK: Duration = Duration::from_secs(5);
+/// Interval of the checks whether the client reads.
+const SLOW_CHECK: Duration = Duration::from_secs(5);
 
-/// Bytes of the gRPC frame header in front of a message.
+/// Bytes of the header before a gRPC message.
 const GRPC_HEAD_BYTES: usize = 5;
 
 /// The memory of a request: its task and its body.
@@ -50,7 +50,7 @@ pub(super) struct Received {
 
 impl Shared {
     /// Reads the body of a request. At most one byte more than the limit is read, so that the service can
-    /// refuse the request with its own error. The memory is held until the second part is dropped.
+    /// refuse the request with its own error. The memory is held until [`Received`] is dropped.
     pub(super) async fn receive(
         &self,
         account: &Arc<Account>,
@@ -82,7 +82,7 @@ impl Shared {
                 peer.requests.body_read();
                 bytes
             }
-            // The service refuses it with its own error.
+            // The service refuses the request with its own error.
             Ok(Err(BodyError::TooLarge(start))) => start,
             Ok(Err(BodyError::Memory(refused))) => return Err(self.no_memory(refused)),
             Ok(Err(BodyError::Incomplete(error))) => {
@@ -103,8 +103,7 @@ impl Shared {
         Ok((Request::from_parts(head, Body::from(bytes)), received))
     }
 
-    /// Accounts for a response until it has been written, and holds the resources of its request for the same
-    /// time.
+    /// Accounts for a response until it has been written, and holds `open` and `received` for the same time.
     pub(super) fn account_response(
         &self,
         account: &Arc<Account>,
@@ -115,7 +114,7 @@ impl Shared {
         let (head, mut body) = response.into_parts();
         let mut first = VecDeque::new();
         let mut ended = body.is_end_stream();
-        // A response that is ready is already in memory, and the client may never read it.
+        // A response that is ready is already in memory, and is accounted now because the client may never read it.
         if !ended && let Some(frame) = body.frame().now_or_never() {
             match frame {
                 Some(Ok(frame)) => first.push_back(frame),
@@ -157,12 +156,13 @@ impl Shared {
     }
 }
 
-/// The bytes that the client of a connection has not read. Over HTTP/1.1 the socket itself finds a slow client.
+/// Counts the pieces of responses that the client of a connection has not read. Checked only for HTTP/2: over
+/// HTTP/1.1, a layer of the socket finds slow clients.
 #[derive(Debug)]
 pub(super) struct UnreadPieces {
     pieces: AtomicUsize,
     start: Instant,
-    /// Time in milliseconds after `start` at which the client last read a piece, or at which there was none.
+    /// The time in milliseconds after `start` at which the client last read a piece, or the first unread one was added.
     progress_ms: AtomicU64,
 }
 
@@ -188,10 +188,10 @@ impl UnreadPieces {
         self.pieces.fetch_sub(1, SeqCst);
     }
 
-    /// Ready when the client has not read a piece for too long.
+    /// Ready when the client has not read any of the unread pieces for [`MAX_SLOW_TIME`].
     pub(super) async fn slow(&self) {
         loop {
-            sleep(SLOW_LOOK).await;
+            sleep(SLOW_CHECK).await;
             let since = self.now_ms().saturating_sub(self.progress_ms.load(SeqCst));
             if self.pieces.load(SeqCst) > 0 && u128::from(since) >= MAX_SLOW_TIME.as_millis() {
                 return;
@@ -200,7 +200,7 @@ impl UnreadPieces {
     }
 }
 
-/// A piece that the client has not read, until this is dropped.
+/// Counts a piece as unread until this guard is dropped.
 struct UnreadPiece {
     peer: Arc<Peer>,
     _held: Option<Held>,
@@ -222,7 +222,7 @@ impl Drop for UnreadPiece {
 /// The body of a response whose pieces are accounted.
 struct AccountedBody {
     body: Body,
-    /// Frames that were taken from the body but not requested yet.
+    /// Frames that were taken from `body` but not passed to the HTTP library yet.
     frames: VecDeque<Frame<Bytes>>,
     account: Arc<Account>,
     peer: Arc<Peer>,
@@ -238,7 +238,7 @@ impl fmt::Debug for AccountedBody {
 }
 
 impl AccountedBody {
-    /// Accounts for a frame, in pieces.
+    /// Accounts for a frame and divides its data into pieces.
     fn push(&mut self, frame: Frame<Bytes>) -> Result<(), Refused> {
         let mut data = match frame.into_data() {
             Ok(data) => data,

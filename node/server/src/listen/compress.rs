@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) const MAX_COMPRESSIONS: usize = 2;
 
 impl Shared {
-    /// The same response, compressed if it is large, the client accepts it and there is enough memory.
+    /// Returns the response, compressed if it is large, the client accepts gzip and there is enough memory.
     pub(super) async fn compress(
         &self,
         account: &Account,
@@ -25,7 +25,7 @@ impl Shared {
         response: Response<Body>,
     ) -> Response<Body> {
         let (mut head, body) = response.into_parts();
-        // Bodies of known length are in memory.
+        // Bodies of known length are already in memory. Others are not compressed.
         let length = body.size_hint().exact().unwrap_or_default();
         if length < MIN_COMPRESSED_BYTES as u64 || is_coded(&head.headers) {
             return Response::from_parts(head, body);
@@ -36,7 +36,7 @@ impl Shared {
         }
         let whole = match to_bytes(body, usize::MAX).await {
             Ok(whole) => whole,
-            // The client sees that the response ends early.
+            // The client sees that the response is incomplete.
             Err(error) => return Response::from_parts(head, failing(error)),
         };
         let Some(compressed) = self.compressed(account, whole.clone()).await else {
@@ -47,14 +47,14 @@ impl Shared {
     }
 
     async fn compressed(&self, account: &Account, whole: Bytes) -> Option<Bytes> {
-        // The response and its compressed copy, which is normally smaller, are in memory.
+        // Accounts for the response and its compressed copy, which is normally not larger.
         let memory = account.hold(2 * whole.len()).ok()?;
         let compression_permit =
             Arc::clone(&self.compressions).acquire_owned().await.expect("never closed");
         let compress = move || {
             let mut gzip = Gzip::new();
             gzip.add(&whole);
-            // If the client has disconnected, this work still counts until here.
+            // The permit and the memory are held until here even if the client has disconnected.
             drop((compression_permit, memory));
             gzip.finish()
         };
@@ -63,7 +63,7 @@ impl Shared {
     }
 }
 
-/// A body that fails.
+/// A body whose first read returns `error`.
 fn failing(error: axum::Error) -> Body {
     Body::from_stream(futures_util::stream::once(async move { Err::<Bytes, _>(error) }))
 }

@@ -1,10 +1,10 @@
-//! Escapes plain double quotes in the URI of a GET, as people write them by hand for CometBFT. A URI must not
-//! contain them (RFC 3986). Go's servers accept them, but the HTTP library of this server does not, so they are
-//! replaced by `%22` in its input.
+//! Escapes plain double quotes in the URI of a GET, which users of CometBFT's RPC often write. A URI must not
+//! contain them (RFC 3986). Go's servers accept them, but hyper does not, so they are replaced by `%22` before
+//! hyper reads them.
 //!
-//! Only a request line at the beginning of a read is escaped, which is how clients send it. The body of a
-//! request must not be changed: inserted bytes would be parsed as the start of the next request, which a proxy
-//! may send for another client ([`super::Peer::expects_head`]).
+//! Only a request line at the beginning of a read is escaped: clients send nothing before it in the same write. The
+//! body of a request must not be changed ([`super::Peer::expects_head`]): it would become longer than announced, and
+//! its last bytes would be parsed as the start of the next request, which a proxy may send for another client.
 
 use super::Peer;
 use crate::connection::{Layer, Socket};
@@ -19,7 +19,7 @@ use tokio::io::ReadBuf;
 
 const METHOD: &[u8] = b"GET ";
 
-/// The position of a connection within its requests.
+/// Escapes the request lines of a connection.
 #[derive(Debug)]
 pub(super) struct Escape {
     peer: Arc<Peer>,
@@ -36,13 +36,13 @@ impl Layer for Escape {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.give(buffer) {
+        if self.move_left(buffer) {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(inner).poll_read(cx, buffer))?;
         if self.peer.expects_head() {
-            self.take(buffer, before);
+            self.escape(buffer, before);
         }
         Poll::Ready(Ok(()))
     }
@@ -53,8 +53,8 @@ impl Escape {
         Self { peer, in_line: false, left: Bytes::new() }
     }
 
-    /// Moves the remaining bytes into the buffer. Returns whether there were any.
-    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+    /// Moves bytes from `left` into the buffer. Returns whether there were any.
+    fn move_left(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         if self.left.is_empty() {
             return false;
         }
@@ -65,7 +65,7 @@ impl Escape {
     }
 
     /// Escapes the bytes that were just read, which start at `before`.
-    fn take(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
+    fn escape(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
         let read = &buffer.filled()[before..];
         if read.is_empty() || !(self.in_line || read.starts_with(METHOD)) {
             return;
@@ -86,6 +86,6 @@ impl Escape {
         escaped.extend_from_slice(rest);
         self.left = escaped.into();
         buffer.set_filled(before);
-        self.give(buffer);
+        self.move_left(buffer);
     }
 }

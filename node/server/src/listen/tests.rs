@@ -1,4 +1,4 @@
-//! Servers with small limits, over real sockets.
+//! Tests servers with small limits over real sockets.
 
 use super::*;
 use crate::access::PageRules;
@@ -32,11 +32,11 @@ fn budget(change: impl FnOnce(&mut Config)) -> Arc<Budget> {
 }
 
 fn router() -> Router {
-    let posted =
+    let post_text =
         |body: Result<String, StringRejection>| async { body.map_err(|error| error.status()) };
     let query = |RawQuery(query): RawQuery| async { query.unwrap_or_default() };
     Router::new()
-        .route("/", post(posted).get(query))
+        .route("/", post(post_text).get(query))
         .route("/health", get(|| async { "well" }))
         .route("/large", get(|| async { vec![b'7'; 1 << 20] }))
         .layer(DefaultBodyLimit::max(MAX_BODY))
@@ -46,7 +46,7 @@ async fn listener() -> Listener {
     Listener::bind("test", "--test.address", "127.0.0.1:0".parse().unwrap()).await.unwrap()
 }
 
-async fn served_with(budget: &Arc<Budget>, body: usize) -> Server {
+async fn start_server_with(budget: &Arc<Budget>, body: usize) -> Server {
     let bounds = Bounds {
         heights: None,
         connections: Arc::clone(&budget.rest),
@@ -57,35 +57,35 @@ async fn served_with(budget: &Arc<Budget>, body: usize) -> Server {
     serve(listener().await, bounds, budget, router())
 }
 
-async fn served() -> Server {
-    served_with(&budget(|_| {}), MAX_BODY).await
+async fn start_server() -> Server {
+    start_server_with(&budget(|_| {}), MAX_BODY).await
 }
 
-/// All bytes until the server closes the connection.
-async fn answer(stream: &mut TcpStream, request: &str) -> String {
+/// Sends a request, and returns all bytes until the server closes the connection.
+async fn response_to(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
     text
 }
 
-async fn ask(server: &Server, request: &str) -> String {
-    answer(&mut TcpStream::connect(server.address).await.unwrap(), request).await
+async fn exchange(server: &Server, request: &str) -> String {
+    response_to(&mut TcpStream::connect(server.address).await.unwrap(), request).await
 }
 
-fn posted(body: &str) -> String {
+fn post_request(body: &str) -> String {
     let length = body.len();
     format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     )
 }
 
-fn got(path: &str) -> String {
+fn get_request(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 }
 
-/// All bytes after the client has closed its sending side.
-async fn ask_and_shut_down(server: &Server, request: &str) -> String {
+/// Sends a request, closes the sending side, and returns all bytes of the response.
+async fn exchange_and_half_close(server: &Server, request: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -96,49 +96,49 @@ async fn ask_and_shut_down(server: &Server, request: &str) -> String {
 
 #[tokio::test]
 async fn client_that_closes_its_sending_side_receives_its_response() {
-    let server = served().await;
+    let server = start_server().await;
     for _ in 0..20 {
-        for request in [got("/?well"), posted("well")] {
+        for request in [get_request("/?well"), post_request("well")] {
             for request in [request.clone(), request.replace("Connection: close\r\n", "")] {
-                let text = ask_and_shut_down(&server, &request).await;
+                let text = exchange_and_half_close(&server, &request).await;
                 assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("well"), "{text}");
             }
         }
-        let text = ask_and_shut_down(&server, &got("/large")).await;
+        let text = exchange_and_half_close(&server, &get_request("/large")).await;
         assert_eq!(text.split_once("\r\n\r\n").unwrap().1.len(), 1 << 20);
     }
-    // Several requests, the last of which is incomplete.
-    let requests =
-        got("/?one").replace("close", "keep-alive") + &posted("1234567").replace("67", "");
-    let text = ask_and_shut_down(&server, &requests).await;
+    // The client sends two requests, the last of which is incomplete.
+    let requests = get_request("/?one").replace("close", "keep-alive")
+        + &post_request("1234567").replace("67", "");
+    let text = exchange_and_half_close(&server, &requests).await;
     assert_eq!(text.matches("HTTP/1.1 200").count(), 1, "{text}");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn unfinished_requests_take_no_permits() {
-    let server = served().await;
+    let server = start_server().await;
     let mut halves = Vec::new();
     for _ in 0..10 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        let whole = posted("12345678");
+        let whole = post_request("12345678");
         stream.write_all(&whole.as_bytes()[..whole.len() - 4]).await.unwrap();
         halves.push(stream);
     }
-    let text = ask(&server, &posted("whole")).await;
+    let text = exchange(&server, &post_request("whole")).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("whole"), "{text}");
-    let text = ask(&server, &posted("123456789")).await;
+    let text = exchange(&server, &post_request("123456789")).await;
     assert!(text.starts_with("HTTP/1.1 413"), "{text}");
-    let text = answer(&mut halves[9], "5678").await;
+    let text = response_to(&mut halves[9], "5678").await;
     assert!(text.ends_with("12345678"), "{text}");
     server.stop().await;
 }
 
 #[tokio::test]
 async fn plain_quotes_in_a_uri_are_accepted() {
-    let server = served().await;
+    let server = start_server().await;
     let request = "GET /?query=\"tx.height=1\" HTTP/1.1\r\nHost: localhost\r\nX-Tag: \"x\"\r\nConnection: close\r\n\r\n";
-    let text = ask(&server, request).await;
+    let text = exchange(&server, request).await;
     assert!(text.ends_with("query=%22tx.height=1%22"), "{text}");
     server.stop().await;
 }
@@ -154,7 +154,7 @@ async fn settle() {
 /// another client.
 #[tokio::test]
 async fn body_that_looks_like_a_request_line_is_not_changed() {
-    let server = served().await;
+    let server = start_server().await;
     let body = "GET \"ab\"";
     for framing in [
         "Content-Length: 8",
@@ -175,10 +175,10 @@ async fn body_that_looks_like_a_request_line_is_not_changed() {
         if chunked {
             stream.write_all(b"\r\n0\r\n\r\n").await.unwrap();
         }
-        // The rest is parsed as one request: its own quotes are escaped only if a line starts at the beginning
-        // of a read.
+        // The next bytes are parsed as one request, whose own quotes are escaped because its line starts at the
+        // beginning of a read.
         settle().await;
-        let text = answer(&mut stream, &got("/?x=\"y\"")).await;
+        let text = response_to(&mut stream, &get_request("/?x=\"y\"")).await;
         assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2, "{framing}: {text}");
         assert!(
             text.contains("\r\n\r\nGET \"ab\"") && text.ends_with("x=%22y%22"),
@@ -192,7 +192,7 @@ async fn body_that_looks_like_a_request_line_is_not_changed() {
     settle().await;
     stream.write_all(b"123456789").await.unwrap();
     settle().await;
-    // The rest of the body. The server may already have closed the connection.
+    // This is the rest of the body. The server may already have closed the connection.
     let _ = stream.write_all(b"GET \"\"\"").await;
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text).await;
@@ -202,19 +202,20 @@ async fn body_that_looks_like_a_request_line_is_not_changed() {
 
 #[tokio::test]
 async fn hosts_and_origins_are_checked() {
-    let server = served().await;
+    let server = start_server().await;
     let status = async |headers: &str| {
         let request = format!("GET / HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
-        ask(&server, &request).await.split(' ').nth(1).unwrap().to_owned()
+        exchange(&server, &request).await.split(' ').nth(1).unwrap().to_owned()
     };
     assert_eq!(status("Host: localhost\r\n").await, "200");
     assert_eq!(status("Host: evil.example\r\n").await, "403");
     assert_eq!(status("").await, "400");
     assert_eq!(status("Host: localhost\r\nHost: localhost\r\n").await, "400");
-    let probe = ask(&server, "GET /health HTTP/1.0\r\n\r\n").await;
+    let probe = exchange(&server, "GET /health HTTP/1.0\r\n\r\n").await;
     assert!(probe.starts_with("HTTP/1.0 200"), "{probe}");
     let origin = "Host: localhost\r\nOrigin: http://localhost:3000\r\n";
-    let text = ask(&server, &format!("GET / HTTP/1.1\r\n{origin}Connection: close\r\n\r\n")).await;
+    let request = format!("GET / HTTP/1.1\r\n{origin}Connection: close\r\n\r\n");
+    let text = exchange(&server, &request).await;
     assert!(text.contains("access-control-allow-origin: http://localhost:3000"), "{text}");
     server.stop().await;
 }
@@ -223,7 +224,7 @@ async fn hosts_and_origins_are_checked() {
 #[tokio::test]
 async fn health_check_is_answered_when_all_connections_are_in_use() {
     let budget = budget(|config| config.rest.max_connections = 2);
-    let server = served_with(&budget, MAX_BODY).await;
+    let server = start_server_with(&budget, MAX_BODY).await;
     let mut taken = Vec::new();
     for _ in 0..2 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -232,17 +233,17 @@ async fn health_check_is_answered_when_all_connections_are_in_use() {
         taken.push(stream);
     }
     for _ in 0..100 {
-        let text = ask(&server, &got("/health")).await;
+        let text = exchange(&server, &get_request("/health")).await;
         assert!(text.ends_with("well"), "{text}");
     }
-    let text = ask(&server, &got("/")).await;
+    let text = exchange(&server, &get_request("/")).await;
     assert!(text.starts_with("HTTP/1.1 503") && text.contains("maximum is 2"), "{text}");
     // Clients that open connections and send nothing do not block health checks either.
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.address).await.unwrap());
     }
-    let text = ask(&server, &got("/health")).await;
+    let text = exchange(&server, &get_request("/health")).await;
     assert!(text.ends_with("well"), "{text}");
     server.stop().await;
 }
@@ -252,7 +253,7 @@ async fn health_check_is_answered_when_all_connections_are_in_use() {
 async fn memory_of_unfinished_bodies_is_limited() {
     let limit = 1 << 20;
     let budget = budget(|config| config.server.max_client_bytes = limit);
-    let server = served_with(&budget, 4 << 20).await;
+    let server = start_server_with(&budget, 4 << 20).await;
     let mut open = Vec::new();
     for _ in 0..10 {
         let before = budget.memory.reading();
@@ -296,7 +297,7 @@ async fn responses_are_accounted_until_they_are_read() {
     };
     let server = serve(listener().await, bounds, &budget, router);
     let mut slow = TcpStream::connect(server.address).await.unwrap();
-    slow.write_all(got("/").as_bytes()).await.unwrap();
+    slow.write_all(get_request("/").as_bytes()).await.unwrap();
     let mut part = [0; 1024];
     slow.read_exact(&mut part).await.unwrap();
     // More bytes than the kernel buffers are still in memory.
@@ -304,7 +305,7 @@ async fn responses_are_accounted_until_they_are_read() {
     // The permit has been released, because the memory limit applies to slow clients.
     let mut rest = Vec::new();
     let mut other = TcpStream::connect(server.address).await.unwrap();
-    other.write_all(got("/").as_bytes()).await.unwrap();
+    other.write_all(get_request("/").as_bytes()).await.unwrap();
     other.read_to_end(&mut rest).await.unwrap();
     assert!(rest.len() > 16 << 20);
     let mut left = Vec::new();
@@ -317,20 +318,20 @@ async fn responses_are_accounted_until_they_are_read() {
 #[tokio::test]
 async fn response_above_the_memory_limit_is_refused() {
     let budget = budget(|config| config.server.max_client_bytes = (1 << 20) - 1);
-    let server = served_with(&budget, MAX_BODY).await;
-    let text = ask(&server, &got("/large")).await;
+    let server = start_server_with(&budget, MAX_BODY).await;
+    let text = exchange(&server, &get_request("/large")).await;
     assert!(text.starts_with("HTTP/1.1 503") && text.contains("server.max-client-bytes"), "{text}");
     server.stop().await;
 }
 
-/// A service like a unary gRPC method, whose response has the size in the path.
-async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Server {
-    let answered = Arc::clone(answered);
+/// Serves a health check and a path like a unary gRPC method, which responds with 100,000 bytes.
+async fn grpc_server(budget: &Arc<Budget>, handled: &Arc<AtomicUsize>) -> Server {
+    let handled = Arc::clone(handled);
     let router = Router::new()
         .route(
             "/test/Large",
             post(move |body: Bytes| async move {
-                answered.fetch_add(1, SeqCst);
+                handled.fetch_add(1, SeqCst);
                 drop(body);
                 vec![b'7'; 100_000]
             }),
@@ -346,7 +347,7 @@ async fn grpc_server(budget: &Arc<Budget>, answered: &Arc<AtomicUsize>) -> Serve
     serve(listener().await, bounds, budget, router)
 }
 
-/// A minimal HTTP/2 client, which sends requests and never opens a window.
+/// A minimal HTTP/2 client, which sends requests and does not open flow-control windows by itself.
 mod h2 {
     use super::*;
 
@@ -381,7 +382,7 @@ mod h2 {
     pub(super) const END_STREAM: u8 = 1;
     pub(super) const END_HEADERS: u8 = 4;
 
-    /// A connection whose client does not accept any bytes of responses.
+    /// A connection whose client initially accepts no bytes of response bodies.
     pub(super) async fn connect(server: &Server) -> TcpStream {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -390,7 +391,7 @@ mod h2 {
         stream
     }
 
-    /// Reads frames until one of this kind on this stream arrives, and returns its payload.
+    /// Reads frames until one of this kind arrives on this stream, and returns its payload.
     pub(super) async fn read(stream: &mut TcpStream, kind: u8, of: u32) -> Vec<u8> {
         loop {
             let mut head = [0; 9];
@@ -410,8 +411,8 @@ async fn memory_of_grpc_clients_with_closed_windows_is_limited() {
     use h2::{END_HEADERS, END_STREAM, connect, frame, headers, read};
     let limit = 1 << 20;
     let budget = budget(|config| config.server.max_client_bytes = limit);
-    let answered = Arc::default();
-    let server = grpc_server(&budget, &answered).await;
+    let handled = Arc::default();
+    let server = grpc_server(&budget, &handled).await;
     let mut client = connect(&server).await;
     let count = 30_u32;
     for number in 0..count {
@@ -438,7 +439,7 @@ async fn memory_of_grpc_clients_with_closed_windows_is_limited() {
     assert_eq!(budget.memory.reading().used, 0);
 }
 
-/// A streaming request is open until its client ends it, and its memory is accounted for the same time.
+/// A streaming request is open until its client ends it, and its memory is accounted until then.
 #[tokio::test]
 async fn streaming_requests_are_accounted_until_they_end() {
     use h2::{END_HEADERS, connect, frame, headers, read};
@@ -473,7 +474,7 @@ async fn streaming_requests_are_accounted_until_they_end() {
     assert_eq!(budget.memory.reading().refused, 1);
     drop(client);
     server.stop().await;
-    // Each stream is a task of its own and notices the end of the connection later.
+    // Each stream has its own task, which notices the end of the connection later.
     let freed = async {
         while budget.memory.reading().used > 0 {
             tokio::task::yield_now().await;
@@ -486,8 +487,8 @@ async fn streaming_requests_are_accounted_until_they_end() {
 #[tokio::test]
 async fn unfinished_grpc_requests_take_no_permits() {
     use h2::{END_HEADERS, END_STREAM, connect, frame, headers, read};
-    let (budget, answered) = (budget(|_| {}), Arc::default());
-    let server = grpc_server(&budget, &answered).await;
+    let (budget, handled) = (budget(|_| {}), Arc::default());
+    let server = grpc_server(&budget, &handled).await;
     let mut client = connect(&server).await;
     for number in 0..10 {
         let request = frame(1, END_HEADERS, 2 * number + 1, &headers("/test/Large"));
@@ -496,25 +497,25 @@ async fn unfinished_grpc_requests_take_no_permits() {
     let request = frame(1, END_HEADERS | END_STREAM, 21, &headers("/test/Large"));
     client.write_all(&request).await.unwrap();
     read(&mut client, 1, 21).await;
-    assert_eq!(answered.load(SeqCst), 1);
+    assert_eq!(handled.load(SeqCst), 1);
     drop(client);
     server.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_connection_is_closed() {
-    let server = served().await;
+    let server = start_server().await;
     let mut client = TcpStream::connect(server.address).await.unwrap();
     assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
 }
 
-/// Bytes that make no complete request do not keep a connection.
+/// Bytes that do not complete a request do not keep a connection open.
 #[tokio::test(start_paused = true)]
 async fn connection_whose_request_is_never_complete_is_closed() {
-    let server = served().await;
+    let server = start_server().await;
     let mut client = TcpStream::connect(server.address).await.unwrap();
-    let request = got("/");
-    // One byte each 30 seconds would take longer than this.
+    let request = get_request("/");
+    // The server closes the connection long before all bytes are sent, one every 30 seconds.
     let mut bytes = request.bytes();
     let sending = async {
         for byte in bytes.by_ref() {
@@ -525,5 +526,5 @@ async fn connection_whose_request_is_never_complete_is_closed() {
         }
     };
     sending.await;
-    assert!(bytes.len() > request.len() / 2, "it was closed after {} bytes", bytes.len());
+    assert!(bytes.len() > request.len() / 2, "{} bytes were not sent", bytes.len());
 }

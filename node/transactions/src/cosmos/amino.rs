@@ -1,4 +1,4 @@
-//! The JSON of `StdSignDoc`, which is signed in `SIGN_MODE_LEGACY_AMINO_JSON` and rendered by EIP-712.
+//! Creates the JSON of `StdSignDoc`, which is signed in `SIGN_MODE_LEGACY_AMINO_JSON` and rendered by EIP-712.
 //!
 //! Messages that contain other messages (proposals of `cosmos.gov.v1`) have no Amino form here. They are signed
 //! in `SIGN_MODE_DIRECT`.
@@ -7,8 +7,8 @@ use super::{ACCOUNT_NUMBER, CosmosTx, message::Message};
 use proto::cosmos::base::v1beta1::Coin;
 use serde_json::{Map, Value, json};
 
-/// Returns the document with keys in order; `None` if a message has no Amino form. It contains the fee payer if
-/// the transaction states one, as in the SDK's `AminoSignFee`. A fee granter cannot be stated.
+/// Returns the document; `None` if a message has no Amino form. It contains the fee payer if the transaction
+/// states one, as in the SDK's `AminoSignFee`. A fee granter cannot be stated.
 pub(super) fn document(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     let mut document = without_payer(tx, chain_id)?;
     let payer = tx.auth_info.fee.as_ref().map_or("", |fee| &fee.payer);

@@ -1,5 +1,5 @@
-//! The base fee that Cosmos transactions pay: with its fraction of a wei since rules version 1, and in whole wei
-//! before. Ethereum transactions always pay whole wei, as in headers.
+//! Computes the base fee of Cosmos transactions: with its fraction of a wei since rules version 1, and in whole wei
+//! before. Ethereum transactions always pay the whole wei of the header.
 
 use chain::{ChainSpec, RulesVersion};
 use feemarket::{Event, LegacyDec, Market, store::StoredEvent};
@@ -11,7 +11,7 @@ pub fn base_fee(spec: &ChainSpec, height: u64, whole: u64, market: Option<&Marke
     exact.map_or_else(|| LegacyDec::from(whole), Market::base_fee_in_wei)
 }
 
-/// Does the same for a block whose events are stored, because the fee market has changed since.
+/// Does the same as [`base_fee`] for an older block, whose fee market is known only from its stored events.
 pub fn stored_base_fee(
     spec: &ChainSpec,
     height: u64,

@@ -21,9 +21,9 @@ use storage::Account;
 pub struct ChainFacts<'a> {
     /// Prefix of addresses.
     pub prefix: &'a str,
-    /// The token in that block.
+    /// The chain's token, with its unit in the block that would contain the transaction.
     pub token: Token<'a>,
-    /// The rules version of the block that would contain the transaction.
+    /// The rules version of that block.
     pub rules: RulesVersion,
     /// Height of that block.
     pub height: u64,
@@ -37,7 +37,7 @@ pub struct ChainFacts<'a> {
     pub mempool_min_gas_price: LegacyDec,
 }
 
-/// The results of the checks.
+/// The result of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Price per gas that is paid, in wei, with its fraction.
@@ -46,7 +46,8 @@ pub struct Passed {
     pub fee: U256,
 }
 
-/// Checks everything except the sequence, because the pool may wait for a missing sequence.
+/// Checks everything except the signature and the sequence. The pool may hold a transaction until the sequences
+/// before its own have arrived.
 ///
 /// # Errors
 /// The first reason for a rejection.
@@ -100,7 +101,7 @@ pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
     )))
 }
 
-/// Checks that the sequence is the next one of the account.
+/// Checks that the sequence is the next one of the account, and not the maximum.
 ///
 /// # Errors
 /// If it is not.
@@ -112,7 +113,7 @@ pub fn check_sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
     Err(sequence_mismatch(expected, got))
 }
 
-/// Returns the error of a wrong sequence, with the text in which clients look for the expected one.
+/// Returns the error of a wrong sequence. Clients parse its text to find the expected one.
 pub fn sequence_mismatch(expected: u64, got: u64) -> Refusal {
     wrong_sequence(format!("account sequence mismatch, expected {expected}, got {got}"))
 }
@@ -130,16 +131,16 @@ fn check_update(update: &Update, chain: &ChainFacts<'_>) -> Result<(), Refusal> 
     }
 }
 
-/// Checks that addresses and tokens belong to this chain.
+/// Checks that addresses and tokens belong to this chain, and that it supports the proposed changes of parameters.
 ///
 /// # Errors
-/// The first that does not.
+/// The first reason for a rejection.
 pub fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), Refusal> {
-    let parties = tx.messages.iter().flat_map(Message::parties);
-    if let Some(party) = parties.into_iter().find(|party| party.prefix != chain.prefix) {
+    let accounts = tx.messages.iter().flat_map(Message::accounts);
+    if let Some(account) = accounts.into_iter().find(|account| account.prefix != chain.prefix) {
         return Err(invalid_address(format!(
             "invalid Bech32 prefix; expected {}, got {}",
-            chain.prefix, party.prefix
+            chain.prefix, account.prefix
         )));
     }
     let fee = tx.auth_info.fee.as_ref().map_or(&[][..], |fee| &fee.amount);

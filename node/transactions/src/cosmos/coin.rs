@@ -1,4 +1,4 @@
-//! Amounts of tokens. There is one token, and amounts of it are in its base unit.
+//! Reads amounts of tokens. A chain has only one token, and amounts are in its base unit.
 
 use super::error::{Refusal, invalid_coins};
 use alloy_primitives::U256;
@@ -7,7 +7,7 @@ use proto::cosmos::base::v1beta1::Coin;
 /// Decimal digits of the maximum amount, 2^256 - 1.
 const MAX_DIGITS: usize = 78;
 
-/// Reads an amount: digits and the token's name.
+/// Reads an amount of a token: digits and the token's name, such as `10atest`.
 ///
 /// # Errors
 /// [`Refusal`] if the text is not an amount.
@@ -15,8 +15,8 @@ pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
     let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, denom) = text.split_at(digits);
-    let named = denom.starts_with(|first: char| first.is_ascii_alphabetic());
-    if amount.is_empty() || !named || denom.contains([',', ' ']) {
+    let is_named = denom.starts_with(|first: char| first.is_ascii_alphabetic());
+    if amount.is_empty() || !is_named || denom.contains([',', ' ']) {
         return Err(wrong());
     }
     let amount = self::amount(amount).ok_or_else(wrong)?.to_string();
@@ -25,13 +25,13 @@ pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
 
 /// Reads the digits of an amount.
 fn amount(digits: &str) -> Option<U256> {
-    let decimal = !digits.is_empty()
+    let is_decimal = !digits.is_empty()
         && digits.len() <= MAX_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_digit());
-    decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
+    is_decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
 }
 
-/// Returns the sum of a list of coins. Their names are checked when the chain's token is known, see [`foreign`].
+/// Returns the amount of at most one coin. Its name is checked when the chain's token is known, see [`foreign`].
 pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coins {
         [] => Ok(U256::ZERO),
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read() {
+    fn only_valid_amounts_are_read() {
         let coin = parse_coin("0010atest").unwrap();
         assert_eq!((coin.amount.as_str(), coin.denom.as_str()), ("10", "atest"));
         for text in
@@ -67,10 +67,10 @@ mod tests {
         }
         let coin = |amount: &str| Coin { denom: "atest".to_owned(), amount: amount.to_owned() };
         assert_eq!(total(&[coin("7")]).unwrap(), U256::from(7));
-        for bad in
+        for invalid in
             ["0", "-1", "1.0", "", "0x1", &"9".repeat(79), &U256::MAX.to_string().replace('1', "9")]
         {
-            assert!(total(&[coin(bad)]).is_err(), "{bad}");
+            assert!(total(&[coin(invalid)]).is_err(), "{invalid}");
         }
         assert!(total(&[coin("1"), coin("1")]).is_err());
     }

@@ -1,23 +1,23 @@
-//! The EIP-712 renderings of a sign document that wallets like MetaMask show and sign.
+//! Computes the digests of the EIP-712 renderings of a sign document, which wallets like MetaMask show and sign.
 //!
-//! There are two renderings in use: that of cosmos/evm, with a field `msg0`, `msg1`, ... for each message and
-//! types derived from the JSON; and the older one of Ethermint, with a list `msgs` of a single type and the fee
-//! payer next to the fee. The domain has the text `cosmos` in place of a contract address, so its fields are
-//! strings. Common parsers of typed data reject that; here, only types are resolved and hashed by the library.
+//! Two renderings are in use: that of cosmos/evm, with a field `msg0`, `msg1`, ... for each message and types
+//! derived from the JSON; and the older one of Ethermint, with a list `msgs` of a single type and the fee payer in
+//! the fee. In both, the domain's `verifyingContract` is the text `cosmos`. Parsers of typed data reject a text
+//! there, so the library is used only to resolve types and to hash values.
 
 use super::{CosmosTx, message::Message};
 use alloy_dyn_abi::eip712::{Eip712Types, PropertyDef, Resolver};
 use alloy_primitives::{B256, keccak256};
 use serde_json::{Map, Value, json};
 
-/// Maximum number of types that differ only by their number because the name is taken; the limit of cosmos/evm.
+/// Maximum number of types whose names differ only by their number; the limit of cosmos/evm.
 const MAX_TWINS: usize = 1000;
 
 /// Returns the digest of cosmos/evm's rendering; `None` if the document has no such rendering.
 pub(super) fn digest(document: &Value, chain_id: u64) -> Option<B256> {
     let mut message = document.as_object()?.clone();
     let messages = message.remove("msgs")?;
-    // Typed data does not contain it, so it would not be signed. It is rejected, as in cosmos/evm.
+    // The rendering has no field for the timeout height, which would not be signed. It is rejected, as in cosmos/evm.
     if message.contains_key("timeout_height") {
         return None;
     }
@@ -125,8 +125,8 @@ fn tx_fields() -> Vec<PropertyDef> {
     fields.into_iter().map(|(kind, name)| property(kind, name)).collect()
 }
 
-/// Adds the type of a JSON object, and those of the objects in it, and returns its name. Fields are in
-/// descending order of their names.
+/// Adds the type of a JSON object, and those of the objects in it, and returns its name; `None` if there are too
+/// many of the same name. Fields are in descending order of their names.
 fn add_type(
     types: &mut Eip712Types,
     root: &str,

@@ -1,4 +1,4 @@
-//! Errors of rejected or failed Cosmos transactions: codespace, code and text as in the SDK.
+//! Creates the errors of rejected or failed Cosmos transactions, with codespaces, codes and texts as in the SDK.
 
 use crate::{Code, code};
 use std::fmt;

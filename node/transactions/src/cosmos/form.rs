@@ -1,4 +1,4 @@
-//! Encodings of a transaction that only some rules versions accept.
+//! Checks the features of a transaction's encoding that only some rules versions accept.
 
 use super::error::{Refusal, tx_decode, unauthorized};
 use chain::RulesVersion;
@@ -7,13 +7,13 @@ use chain::RulesVersion;
 /// version nor the height, so they are recorded while it is decoded and checked for a block later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
-    /// Some fields state their default values.
+    /// Some fields state a default value explicitly.
     pub(super) defaults: bool,
     /// It has messages of `cosmos.gov.v1beta1`.
     pub(super) v1beta1_messages: bool,
     /// The fee payer is stated in the Amino document that was signed.
     pub(super) signed_payer: bool,
-    /// A part that could be changed without the signer, which would change the hash of the transaction.
+    /// A part that the signature does not cover, so that anyone could change it and with it the transaction's hash.
     pub(super) unsigned: Option<&'static str>,
 }
 
@@ -22,7 +22,7 @@ impl Form {
     /// signed.
     ///
     /// # Errors
-    /// Why these rules reject it.
+    /// The reason for which these rules reject the encoding.
     pub(super) fn check(self, rules: RulesVersion) -> Result<(), Refusal> {
         if rules >= RulesVersion::V1 {
             return match self.unsigned {

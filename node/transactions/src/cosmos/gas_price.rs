@@ -1,11 +1,11 @@
-//! Gas prices as text: a decimal and the name of a token, such as `0.5atest`, as in the SDK's
+//! Reads and writes gas prices as text: a decimal and the name of a token, such as `0.5atest`, as in the SDK's
 //! `minimum-gas-prices` and `--gas-prices`.
 
 use feemarket::{DecError, LegacyDec};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
-/// Maximum length of a token's name, as in the SDK.
+/// Maximum length of a token's name in bytes, as in the SDK.
 const MAX_DENOM_BYTES: usize = 128;
 
 /// A gas price in the base unit of a token.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_are_read_as_the_sdk_reads_them() {
+    fn prices_are_read_and_written() {
         let longest = format!("a{}", "b".repeat(MAX_DENOM_BYTES - 1));
         for (text, amount, denom, shown) in [
             ("0.5atest", "0.5", "atest", "0.5atest"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_price_is_refused_with_the_reason() {
+    fn invalid_prices_are_rejected_with_the_reason() {
         let too_long = format!("1a{}", "b".repeat(MAX_DENOM_BYTES));
         for text in
             ["", "atest", "-1atest", "1.atest", ".atest", "1.2.3atest", "0.1234567890123456789a"]

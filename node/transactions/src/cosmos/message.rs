@@ -1,4 +1,4 @@
-//! The messages of Cosmos transactions: decodes them from `Any` and checks what needs no state.
+//! Decodes the messages of Cosmos transactions from `Any`, and checks what needs no state.
 
 use super::{
     coin,
@@ -24,7 +24,7 @@ use proto::{
         evm::{feemarket::v1 as feemarket_proto, vm::v1 as vm_proto},
         gov::{
             v1::{MsgDeposit, MsgSubmitProposal, MsgVote, VoteOption},
-            v1beta1 as is_v1beta1,
+            v1beta1,
         },
     },
     evmd::distribution::v1 as distribution_proto,
@@ -35,9 +35,9 @@ use std::fmt;
 const MAX_PROPOSED: usize = 8;
 /// Maximum length of the metadata of a proposal or a vote, in characters; the SDK's limit.
 const MAX_METADATA_CHARS: usize = 255;
-/// Maximum number of addresses in an access list. Each creation and each call searches the lists.
+/// Maximum number of addresses in an access control list. Each contract creation and each call searches a list.
 const MAX_LISTED: usize = 256;
-/// Maximum length of a summary, in characters: 40 times the metadata, as in the SDK.
+/// Maximum length of a proposal's summary, in characters: 40 times that of metadata, as in the SDK.
 const MAX_SUMMARY_CHARS: usize = 40 * MAX_METADATA_CHARS;
 
 /// Maximum length of the title of a text proposal, in characters; the SDK's limit.
@@ -48,7 +48,7 @@ const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 /// An account in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageAccount {
-    /// Its Bech32 prefix, which must be the chain's.
+    /// The Bech32 prefix of the address, in lower case. It must be the chain's.
     pub(super) prefix: String,
     /// The account.
     pub address: Address,
@@ -77,7 +77,7 @@ impl MessageAccount {
 }
 
 impl fmt::Display for MessageAccount {
-    /// Writes the address as it was received, because there is only one form.
+    /// Writes the address in lower case, even if it was received in upper case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&keys::bech32(&self.prefix, self.address))
     }
@@ -96,7 +96,7 @@ pub struct Send {
     pub amount: U256,
 }
 
-/// `/cosmos.gov.v1.MsgSubmitProposal`.
+/// `MsgSubmitProposal` of `cosmos.gov.v1` or `v1beta1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
     /// The account that proposes.
@@ -111,7 +111,7 @@ pub struct Submission {
     pub is_v1beta1: bool,
 }
 
-/// `/cosmos.gov.v1.MsgDeposit`.
+/// `MsgDeposit` of `cosmos.gov.v1` or `v1beta1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deposit {
     /// Number of the proposal.
@@ -126,14 +126,14 @@ pub struct Deposit {
     pub is_v1beta1: bool,
 }
 
-/// `/cosmos.gov.v1.MsgVote`.
+/// `MsgVote` of `cosmos.gov.v1` or `v1beta1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote {
     /// Number of the proposal.
     pub proposal: u64,
     /// The account that votes.
     pub voter: MessageAccount,
-    /// The vote.
+    /// The chosen option.
     pub option: VoteOption,
     /// A comment, which is stored with the vote.
     pub metadata: String,
@@ -170,16 +170,15 @@ impl Message {
         if kind == MsgVote::type_url() {
             return Self::vote(reader.read(&any.value)?, false);
         }
-        if kind == is_v1beta1::MsgSubmitProposal::type_url() {
+        if kind == v1beta1::MsgSubmitProposal::type_url() {
             return Self::submit(text_proposal(reader.read(&any.value)?, reader)?, true);
         }
-        if kind == is_v1beta1::MsgDeposit::type_url() {
-            let is_v1beta1::MsgDeposit { proposal_id, depositor, amount } =
-                reader.read(&any.value)?;
+        if kind == v1beta1::MsgDeposit::type_url() {
+            let v1beta1::MsgDeposit { proposal_id, depositor, amount } = reader.read(&any.value)?;
             return Self::deposit(MsgDeposit { proposal_id, depositor, amount }, true);
         }
-        if kind == is_v1beta1::MsgVote::type_url() {
-            let is_v1beta1::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
+        if kind == v1beta1::MsgVote::type_url() {
+            let v1beta1::MsgVote { proposal_id, voter, option } = reader.read(&any.value)?;
             let vote = MsgVote { proposal_id, voter, option, ..MsgVote::default() };
             return Self::vote(vote, true);
         }
@@ -200,13 +199,13 @@ impl Message {
     fn send(message: MsgSend) -> Result<Self, Refusal> {
         let from = MessageAccount::read(&message.from_address)?;
         let to = MessageAccount::read(&message.to_address)?;
-        let amount = some(&message.amount)?;
+        let amount = positive_total(&message.amount)?;
         Ok(Self::Send(Send { from, to, coins: message.amount, amount }))
     }
 
     fn deposit(message: MsgDeposit, is_v1beta1: bool) -> Result<Self, Refusal> {
         let depositor = MessageAccount::read(&message.depositor)?;
-        let amount = some(&message.amount)?;
+        let amount = positive_total(&message.amount)?;
         let (proposal, coins) = (message.proposal_id, message.amount);
         Ok(Self::Deposit(Deposit { proposal, depositor, coins, amount, is_v1beta1 }))
     }
@@ -256,11 +255,11 @@ impl Message {
     pub fn type_url(&self) -> String {
         match self {
             Self::Send(_) => MsgSend::type_url(),
-            Self::Submit(it) if it.is_v1beta1 => is_v1beta1::MsgSubmitProposal::type_url(),
+            Self::Submit(message) if message.is_v1beta1 => v1beta1::MsgSubmitProposal::type_url(),
             Self::Submit(_) => MsgSubmitProposal::type_url(),
-            Self::Deposit(it) if it.is_v1beta1 => is_v1beta1::MsgDeposit::type_url(),
+            Self::Deposit(message) if message.is_v1beta1 => v1beta1::MsgDeposit::type_url(),
             Self::Deposit(_) => MsgDeposit::type_url(),
-            Self::Vote(it) if it.is_v1beta1 => is_v1beta1::MsgVote::type_url(),
+            Self::Vote(message) if message.is_v1beta1 => v1beta1::MsgVote::type_url(),
             Self::Vote(_) => MsgVote::type_url(),
         }
     }
@@ -293,8 +292,8 @@ impl Message {
         }
     }
 
-    /// Returns all accounts in the message.
-    pub(super) fn parties(&self) -> impl Iterator<Item = &MessageAccount> {
+    /// Returns all accounts in the message: its signer, and the recipient of a transfer.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &MessageAccount> {
         let other = match self {
             Self::Send(send) => Some(&send.to),
             _ => None,
@@ -302,7 +301,7 @@ impl Message {
         std::iter::once(self.signer()).chain(other)
     }
 
-    /// Returns the coins that it moves.
+    /// Returns the coins that leave the signer's account, as they were sent.
     pub(super) fn coins(&self) -> &[Coin] {
         match self {
             Self::Send(send) => &send.coins,
@@ -322,7 +321,7 @@ impl Message {
         }
     }
 
-    /// Returns the account that receives this amount.
+    /// Returns the account that receives the amount of [`Self::value`].
     pub(super) fn recipient(&self) -> Address {
         match self {
             Self::Send(send) => send.to.address,
@@ -330,7 +329,7 @@ impl Message {
         }
     }
 
-    /// Returns the gas of its execution, which is about what the same writes would cost a contract.
+    /// Returns the gas of the message's execution, which is about what the same writes would cost a contract.
     pub fn gas(&self) -> u64 {
         match self {
             Self::Send(_) => 21_000,
@@ -391,7 +390,7 @@ fn is_update(kind: &str) -> bool {
 
 fn authority(text: &str) -> Result<(), Refusal> {
     match MessageAccount::read(text) {
-        Ok(party) if party.address == gov_address() => Ok(()),
+        Ok(account) if account.address == gov_address() => Ok(()),
         _ => {
             let prefix = decode_any(text).map_or_else(|_| "cosmos".to_owned(), |(found, _)| found);
             let expected = keys::bech32(&prefix, gov_address());
@@ -410,7 +409,7 @@ fn metadata(text: &str) -> Result<(), Refusal> {
 }
 
 /// Returns a total amount that is not zero.
-fn some(coins: &[Coin]) -> Result<U256, Refusal> {
+fn positive_total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coin::total(coins)? {
         amount if amount.is_zero() => Err(invalid_coins("")),
         amount => Ok(amount),
@@ -419,14 +418,14 @@ fn some(coins: &[Coin]) -> Result<U256, Refusal> {
 
 /// Converts a proposal of `cosmos.gov.v1beta1` to `v1`, as the SDK does. A text proposal changes nothing.
 fn text_proposal(
-    message: is_v1beta1::MsgSubmitProposal,
+    message: v1beta1::MsgSubmitProposal,
     reader: &mut Reader,
 ) -> Result<MsgSubmitProposal, Refusal> {
     let content = message.content.ok_or_else(|| gov_invalid_content("missing content"))?;
-    if content.type_url != is_v1beta1::TextProposal::type_url() {
+    if content.type_url != v1beta1::TextProposal::type_url() {
         return Err(gov_no_handler(content.type_url));
     }
-    let is_v1beta1::TextProposal { title, description } = reader.read(&content.value)?;
+    let v1beta1::TextProposal { title, description } = reader.read(&content.value)?;
     let lengths = [
         ("title", &title, MAX_FORMER_TITLE_CHARS),
         ("description", &description, MAX_FORMER_DESCRIPTION_CHARS),

@@ -3,8 +3,8 @@
 //! The node handles a Cosmos transaction as an EIP-2718 transaction with its own type: the byte [`TX_TYPE`] and
 //! the bytes of the `TxRaw` (ADR 0009). It is therefore hashed, pooled, journalled, included in blocks, given a
 //! receipt and found by its hash like all others. This module contains what is specific to it: decoding
-//! ([`CosmosTx`]), the sign bytes ([`CosmosTx::sign_bytes`]), and its checks ([`check()`]). Its messages are
-//! executed by [`evm`] and [`modules::gov`].
+//! ([`CosmosTx`]), the sign bytes ([`CosmosTx::sign_bytes`]), and its checks ([`check()`]). The crates `evm` and
+//! `modules` execute its messages.
 //!
 //! This module has no I/O, no clock and no state.
 

@@ -1,5 +1,5 @@
-//! Rewrites the bytes that no signature covers into the form that the rules require, before a transaction is
-//! hashed. Wallets may therefore use other encodings, and a third party cannot change the hash of a transaction.
+//! Rewrites bytes that no signature covers into the form that the rules require, before a transaction is hashed.
+//! Wallets may therefore use other encodings, although the rules accept only one, which fixes the hash.
 
 use super::{
     sign::SignMode,
@@ -32,8 +32,8 @@ pub fn normalised(bytes: Vec<u8>) -> Vec<u8> {
     raw.encode_to_vec()
 }
 
-/// Returns body and `AuthInfo` of a transaction whose signature covers a document derived from them instead of
-/// their bytes.
+/// Returns the rewritten body and `AuthInfo` of a transaction whose signature covers a document derived from them
+/// instead of their bytes; `None` for other transactions.
 fn document_parts(raw: &TxRaw) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut reader = Reader::default();
     let mut body: TxBody = reader.read(&raw.body_bytes).ok()?;
@@ -43,7 +43,7 @@ fn document_parts(raw: &TxRaw) -> Option<(Vec<u8>, Vec<u8>)> {
         Sum::Single(single) if single.mode == SignMode::AminoJson.number() => {}
         _ => return None,
     }
-    // These have no document: their bytes are signed.
+    // Transactions with extension options or proposals of `gov.v1` have no document: their bytes are signed.
     let has_document = body.extension_options.is_empty()
         && body.messages.iter().all(|any| any.type_url != MsgSubmitProposal::type_url());
     if !has_document {

@@ -1,4 +1,4 @@
-//! The gas price of a Cosmos transaction, as computed by cosmos/evm's dynamic fee checker.
+//! Computes the gas price of a Cosmos transaction like cosmos/evm's dynamic fee checker.
 
 use super::error::{Refusal, insufficient_fee, invalid_request, plain};
 use alloy_primitives::U256;
@@ -45,9 +45,9 @@ impl FeePrice {
     /// to whole base units of the token.
     ///
     /// # Errors
-    /// Why the fee is too low.
+    /// If the fee is too low.
     pub fn reaches_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Result<(), Refusal> {
-        let Some(required) = self.missed(minimum, token) else { return Ok(()) };
+        let Some(required) = self.unmet_minimum(minimum, token) else { return Ok(()) };
         let denom = token.denom;
         Err(insufficient_fee(if self.fee.is_zero() {
             format!(
@@ -64,16 +64,16 @@ impl FeePrice {
         }))
     }
 
-    /// Does the same for the minimum gas price of this node's mempool.
+    /// Does the same as [`Self::reaches_minimum`] for the minimum gas price of this node's mempool.
     ///
     /// # Errors
-    /// Why the fee is too low.
+    /// If the fee is too low.
     pub fn reaches_mempool_minimum(
         &self,
         minimum: LegacyDec,
         token: Token<'_>,
     ) -> Result<(), Refusal> {
-        let Some(required) = self.missed(minimum, token) else { return Ok(()) };
+        let Some(required) = self.unmet_minimum(minimum, token) else { return Ok(()) };
         let denom = token.denom;
         Err(insufficient_fee(format!(
             "insufficient fees; got: {}{denom} required: {required}{denom}",
@@ -83,7 +83,7 @@ impl FeePrice {
 
     /// Returns the fee of the whole gas limit at `minimum` wei per gas, rounded up to whole base units of the
     /// token, if the stated fee is lower.
-    fn missed(&self, minimum: LegacyDec, token: Token<'_>) -> Option<U256> {
+    fn unmet_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Option<U256> {
         if minimum == LegacyDec::ZERO {
             return None;
         }
@@ -96,7 +96,7 @@ impl FeePrice {
     /// Returns the charge in a block with this base fee, which is in wei.
     ///
     /// # Errors
-    /// If the maximum price is below the base fee.
+    /// If the maximum price is below the base fee, the gas limit is zero, or the charge is out of range.
     pub fn charge(&self, base_fee: LegacyDec, token: Token<'_>) -> Result<Charge, Refusal> {
         let denom = token.denom;
         let base = token.unit.price_from_wei(base_fee);
@@ -108,7 +108,7 @@ impl FeePrice {
             )));
         }
         let wanted = match self.tip {
-            // A priority fee that is out of range is no limit.
+            // A sum that is out of range does not limit the price.
             Some(tip) => base.checked_add(LegacyDec::from(tip.min(U256::MAX >> 1))).unwrap_or(cap),
             None => cap,
         };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn minimum_fees_are_the_reference_s() {
+    fn minimum_fees_equal_those_of_cosmos_evm() {
         for (price, gas, required) in [
             ("10", 21_000, 210_000_u64),
             ("0.1", 21_001, 2_101),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn charges_are_the_reference_s() {
+    fn charges_equal_those_of_cosmos_evm() {
         for (fee, gas, base, tip, effective, charged) in [
             (10_u64, 1, "10", None, "10", 10_u64),
             (10_000_010, 1, "10", None, "10000010", 10_000_010),
@@ -188,8 +188,7 @@ mod tests {
         let none = FeePrice { gas: 0, ..low };
         assert_eq!(none.charge(LegacyDec::ZERO, TEST).unwrap_err().code.number, 18);
     }
-    /// With fewer than 18 decimals, all prices and amounts of cosmos/evm are in the token's base unit, and whole
-    /// units are charged.
+    /// In cosmos/evm, all prices and amounts are in the token's base unit, and whole units are charged.
     #[test]
     fn fees_of_tokens_with_fewer_decimals_are_whole_units() {
         for (decimals, minimum, gas, required) in [
@@ -224,11 +223,11 @@ mod tests {
         let text = "gas prices too low, got: 0.010000000000000000utest required: \
                     0.010000000001000000utest";
         assert!(low.detail.starts_with(text), "{low}");
-        let most = FeePrice { fee: U256::MAX >> 1, gas: 1, tip: None };
+        let maximum = FeePrice { fee: U256::MAX >> 1, gas: 1, tip: None };
         assert_eq!(
-            most.charge(LegacyDec::ZERO, token).unwrap_err().code.number,
+            maximum.charge(LegacyDec::ZERO, token).unwrap_err().code.number,
             1,
-            "no account has so much"
+            "the fee in wei overflows"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The responses of the SDK's modules to the messages of a successful Cosmos transaction.
+//! Creates the responses of the SDK's modules to the messages of a successful Cosmos transaction.
 
 use super::Message;
 use feemarket::store::StoredEvent;
@@ -16,13 +16,13 @@ use proto::cosmos::{
 /// Type of the event that a new proposal emits.
 pub const SUBMIT_EVENT: &str = "submit_proposal";
 
-/// The responses, in the order of the messages. `stored` are the events of these messages.
+/// Returns the responses in the order of the messages. `stored` contains the events of these messages.
 pub fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
-    let mut opened = stored.iter().filter_map(proposal);
+    let mut new_proposals = stored.iter().filter_map(new_proposal_id);
     let response = |message: &Message| match message {
         Message::Send(_) => any(&MsgSendResponse {}),
         Message::Submit(submission) => {
-            let proposal_id = opened.next().unwrap_or_default();
+            let proposal_id = new_proposals.next().unwrap_or_default();
             if submission.is_v1beta1 {
                 any(&v1beta1::MsgSubmitProposalResponse { proposal_id })
             } else {
@@ -37,7 +37,7 @@ pub fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
     messages.iter().map(response).collect()
 }
 
-/// The encoding of the responses that a chain of CometBFT stores.
+/// Encodes the responses as a chain with CometBFT stores them.
 pub fn response_data(msg_responses: Vec<Any>) -> Vec<u8> {
     TxMsgData { msg_responses }.encode_to_vec()
 }
@@ -46,8 +46,7 @@ fn any<M: Name>(message: &M) -> Any {
     Any::from_msg(message).expect("writing to a vector cannot fail")
 }
 
-/// The id of a new proposal, from its event.
-fn proposal(event: &StoredEvent) -> Option<u64> {
+fn new_proposal_id(event: &StoredEvent) -> Option<u64> {
     if event.kind != SUBMIT_EVENT {
         return None;
     }

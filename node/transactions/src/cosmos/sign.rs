@@ -1,9 +1,9 @@
-//! Sign bytes of Cosmos transactions, and the verification of their signatures.
+//! Creates the sign bytes of Cosmos transactions, and verifies their signatures.
 //!
 //! The digest is the Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so the
 //! recover stage tries both in its batch. One of the recovered keys must be the stated key and belong to the
-//! account that the messages require. Otherwise, the signature may be a wallet's over one of two EIP-712
-//! renderings of the same document (see [`super::eip712`]).
+//! account that the messages require. Otherwise, a wallet may have signed one of two EIP-712 renderings of the
+//! same document (see [`super::eip712`]).
 
 use super::{
     CosmosTx, Signatures, amino, eip712,
@@ -78,12 +78,12 @@ impl CosmosTx {
         document.encode_to_vec()
     }
 
-    /// Returns r and s.
+    /// Returns r and s of the signature.
     pub fn scalars(&self) -> [[u8; 32]; 2] {
         [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
     }
 
-    /// Returns whether this key is that of the required signer.
+    /// Returns whether this key, whose address is `address`, is that of the required signer.
     pub fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
@@ -132,7 +132,7 @@ impl CosmosTx {
     /// Returns a part that a signature over the Amino document, or over a rendering of it, does not cover
     /// although it could be encoded differently.
     fn outside_document(&self, of_sign_bytes: bool) -> Option<&'static str> {
-        let former_key = |info: &SignerInfo| {
+        let has_other_key_type = |info: &SignerInfo| {
             info.public_key.as_ref().is_some_and(|any| any.type_url != PubKey::type_url())
         };
         if !of_sign_bytes && self.states_payer() {
@@ -141,7 +141,7 @@ impl CosmosTx {
             Some("the sign mode: state SIGN_MODE_LEGACY_AMINO_JSON")
         } else if self.public_key.is_none() {
             Some("the absence of a public key: state the key")
-        } else if self.auth_info.signer_infos.iter().any(former_key) {
+        } else if self.auth_info.signer_infos.iter().any(has_other_key_type) {
             Some("the type of the public key: state ethsecp256k1 of cosmos.evm")
         } else {
             None
@@ -186,19 +186,19 @@ impl CosmosTx {
         })
     }
 
-    /// Returns the digests that wallets sign that support only EIP-712, cosmos/evm's rendering first. Empty for
-    /// transactions without such a rendering.
+    /// Returns the digests that a wallet which supports only EIP-712 may sign, cosmos/evm's rendering first. There is
+    /// none for transactions without such a rendering.
     pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
         let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
         let newer = eip712::digest(&document, chain_id);
         newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
     }
 
-    /// Checks that do not need the sign bytes.
+    /// Checks what does not depend on the sign bytes: that `s` is in the lower half of the order.
     ///
     /// # Errors
-    /// If `s` is in the upper half of the order, because the signature with the lower `s` would be valid as
-    /// well.
+    /// If `s` is in the upper half. The signature with the lower `s` would be valid as well, so one of them must be
+    /// rejected.
     pub fn check_signature_form(&self) -> Result<(), Refusal> {
         let [_, s] = self.scalars().map(U256::from_be_bytes);
         if s > HALF_ORDER {

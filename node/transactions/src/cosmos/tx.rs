@@ -49,7 +49,7 @@ pub enum Signatures {
     Optional,
 }
 
-/// A valid Cosmos transaction. It has the canonical encoding, except that default values may be stated where the
+/// A valid Cosmos transaction. It has the canonical encoding, except that default values may be stated if the
 /// signature covers them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CosmosTx {
@@ -84,7 +84,7 @@ impl CosmosTx {
     /// Decodes the bytes of a `TxRaw`. Trailing bytes are an error.
     ///
     /// # Errors
-    /// The fault, with the error that the SDK uses.
+    /// The first fault, as the error that the SDK uses.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
         // Fields outside body and `AuthInfo` are not signed.
         let raw: TxRaw = canonical(bytes)?;
@@ -154,16 +154,16 @@ impl CosmosTx {
         self.unit
     }
 
-    /// Returns the transaction with its amounts in this unit.
+    /// Returns the transaction with its stated amounts in this unit. They are not converted.
     #[must_use]
     pub fn in_unit(self, unit: TokenUnit) -> Self {
         Self { unit, ..self }
     }
 
-    /// Checks that these rules accept its encoding.
+    /// Checks that these rules accept the transaction's encoding.
     ///
     /// # Errors
-    /// Why they reject it.
+    /// The reason for which they reject it.
     pub fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
         self.form.check(rules)
     }
@@ -176,7 +176,7 @@ impl CosmosTx {
     /// Returns the charge in a block with this base fee, which is in wei; `denom` is the token's name.
     ///
     /// # Errors
-    /// If it offers less than the base fee.
+    /// See [`FeePrice::charge`].
     pub fn charge(&self, base_fee: LegacyDec, denom: &str) -> Result<Charge, Refusal> {
         self.price.charge(base_fee, Token { denom, unit: self.unit })
     }
@@ -186,7 +186,7 @@ impl CosmosTx {
         self.price.gas
     }
 
-    /// Returns the gas that it uses for its bytes, its signature and its messages.
+    /// Returns the gas that the transaction uses: for its bytes, its signature and its messages.
     pub fn gas_used(&self) -> u64 {
         let size = GAS_PER_BYTE.saturating_mul(self.size as u64);
         let messages: u64 = self.messages.iter().map(Message::gas).sum();
@@ -214,22 +214,21 @@ impl CosmosTx {
     }
 
     /// Returns the transaction in the form that the pool, the fee market and JSON-RPC use: a transfer of type 2
-    /// with the same nonce, gas limit and price, to the first recipient, of the total amount that leaves the
-    /// account. Amounts are in wei. Amounts above the range of their type saturate, because no account can pay
-    /// them.
+    /// with the same nonce, gas limit and price, to the first recipient, of the total amount that its messages take
+    /// from the account. Amounts are in wei. Those above the range of their type saturate: no account can pay them.
     pub fn ethereum_form(&self) -> Transaction {
         let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
         let cap = cap.and_then(LegacyDec::truncate_u256);
         let cap = cap.map_or(u128::MAX, |cap| cap.saturating_to());
-        let tip = self.price.tip.map(|tip| self.unit.to_wei(tip).unwrap_or(U256::MAX));
-        let tip = tip.map_or(cap, |tip| tip.saturating_to::<u128>().min(cap));
+        let priority_fee = self.price.tip.map(|fee| self.unit.to_wei(fee).unwrap_or(U256::MAX));
+        let priority_fee = priority_fee.map_or(cap, |fee| fee.saturating_to::<u128>().min(cap));
         let [r, s] = [0, 32].map(|at| U256::from_be_slice(&self.signature[at..at + 32]));
         let to = self.messages.first().map(Message::recipient).unwrap_or_default();
         let transfer = TxEip1559 {
             nonce: self.sequence(),
             gas_limit: self.gas_limit(),
             max_fee_per_gas: cap,
-            max_priority_fee_per_gas: tip,
+            max_priority_fee_per_gas: priority_fee,
             to: TxKind::Call(to),
             value: self.value().and_then(|value| self.unit.to_wei(value)).unwrap_or(U256::MAX),
             input: Bytes::new(),
@@ -239,12 +238,12 @@ impl CosmosTx {
     }
 }
 
-/// Returns the size of a transaction after it is signed. Gas is charged for the missing bytes as well.
+/// Returns the size that a simulated transaction will have once it is signed, because gas is charged for all bytes.
 fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
     let mut auth = auth.clone();
     for info in &mut auth.signer_infos {
-        let is_there = |any: &Any| any.type_url != COSMOS_KEY && any.value.len() > PUBLIC_KEY_BYTES;
-        if !info.public_key.as_ref().is_some_and(is_there) {
+        let has_key = |any: &Any| any.type_url != COSMOS_KEY && any.value.len() > PUBLIC_KEY_BYTES;
+        if !info.public_key.as_ref().is_some_and(has_key) {
             let key = PubKey { key: vec![2; PUBLIC_KEY_BYTES] };
             info.public_key =
                 Some(Any { type_url: PubKey::type_url(), value: key.encode_to_vec() });
@@ -265,16 +264,16 @@ fn price(
     signatures: Signatures,
     reader: &mut Reader,
 ) -> Result<FeePrice, Refusal> {
-    let mut tip = None;
+    let mut priority_fee = None;
     if let Some(option) = body.non_critical_extension_options.first() {
-        // It is not used here, and could contain anything.
+        // The node ignores such options, so they could contain anything.
         return Err(unknown_option(option.type_url.clone()));
     }
     for option in &body.extension_options {
         if option.type_url == ExtensionOptionsEthereumTx::type_url() {
             return Err(invalid_request("an Ethereum transaction travels without its envelope"));
         }
-        if option.type_url != ExtensionOptionDynamicFeeTx::type_url() || tip.is_some() {
+        if option.type_url != ExtensionOptionDynamicFeeTx::type_url() || priority_fee.is_some() {
             return Err(unknown_option(format!(
                 "rejecting tx with unsupported extension option: {}",
                 option.type_url
@@ -283,7 +282,7 @@ fn price(
         let option: ExtensionOptionDynamicFeeTx = reader.read(&option.value)?;
         let price = U256::from_str_radix(&option.max_priority_price, 10).ok();
         let price = price.filter(|_| option.max_priority_price.bytes().all(|b| b.is_ascii_digit()));
-        tip = Some(price.ok_or_else(|| {
+        priority_fee = Some(price.ok_or_else(|| {
             let text = &option.max_priority_price;
             invalid_request(format!("max priority price {text:?} is not an amount"))
         })?);
@@ -295,12 +294,12 @@ fn price(
     if !fee.payer.is_empty() && MessageAccount::read(&fee.payer)? != *signer {
         return Err(not_supported("a fee payer other than the signer"));
     }
-    // Larger gas limits would not fit into the signed fields of the interfaces.
+    // Larger gas limits would not fit into the signed integers of the interfaces.
     let needed = signatures == Signatures::Required;
     if (fee.gas_limit == 0 && needed) || i64::try_from(fee.gas_limit).is_err() {
         return Err(invalid_request(format!("invalid gas limit {}", fee.gas_limit)));
     }
-    Ok(FeePrice { fee: coin::total(&fee.amount)?, gas: fee.gas_limit, tip })
+    Ok(FeePrice { fee: coin::total(&fee.amount)?, gas: fee.gas_limit, tip: priority_fee })
 }
 
 fn wrong_signers(got: usize) -> Refusal {
@@ -337,7 +336,7 @@ fn public_key(
     }
     let key: PubKey = reader.read(&any.value)?;
     if key.key.is_empty() {
-        // Clients put this here in simulations.
+        // In simulations, clients send an empty key.
         return Ok(None);
     }
     let length = key.key.len();

@@ -1,4 +1,4 @@
-//! Decodes messages and rejects bytes without a meaning, so that all signed bytes are interpreted.
+//! Decodes messages and rejects bytes that have no meaning, so that all signed bytes are interpreted.
 
 use super::error::{Refusal, tx_decode};
 use prost::{
@@ -11,11 +11,11 @@ use prost_types::Any;
 use proto::DESCRIPTORS;
 use std::sync::LazyLock;
 
-/// The definitions of all messages.
+/// The protobuf definitions of all messages.
 static DEFINITIONS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are valid"));
 
-/// Decodes a message in canonical encoding: no unknown fields, ascending order, no repeated fields.
+/// Decodes a message in canonical encoding: no unknown fields, ascending order, and only lists occur repeatedly.
 ///
 /// # Errors
 /// If the bytes are not the canonical encoding of a message.
@@ -28,7 +28,7 @@ pub(super) fn canonical<M: Message + Default>(bytes: &[u8]) -> Result<M, Refusal
 /// did.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// A decoded message stated a default value.
+    /// Whether a decoded message stated a default value.
     pub(super) defaults: bool,
 }
 
@@ -53,7 +53,7 @@ impl Reader {
     }
 }
 
-/// Returns the bytes of a message without stated default values; `None` if its type is unknown.
+/// Returns the bytes of a message without stated default values; `None` if its type is unknown or it is malformed.
 pub(super) fn plain(any: &Any) -> Option<Vec<u8>> {
     let definition = DEFINITIONS.get_message_by_name(any.type_url.strip_prefix('/')?)?;
     DynamicMessage::decode(definition.clone(), any.value.as_slice()).ok()?;
@@ -131,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_may_differ() {
-        let refused = |bytes: &[u8]| read::<TxBody>(bytes).unwrap_err().code.number;
-        assert_eq!(refused(&[0x78, 0]), 2, "an unknown field");
-        assert_eq!(refused(&[0x12, 1, b'a', 0x12, 0]), 2, "a default after another value");
-        assert_eq!(refused(&[0x12, 1, b'a', 0x12, 1, b'b']), 2, "a field twice");
-        assert_eq!(refused(&[0x18, 0x81, 0]), 2, "a number with more bytes than it needs");
-        assert_eq!(refused(&[0x18, 1, 0x12, 1, b'a']), 2, "another order");
+    fn other_encodings_are_rejected() {
+        let error_code = |bytes: &[u8]| read::<TxBody>(bytes).unwrap_err().code.number;
+        assert_eq!(error_code(&[0x78, 0]), 2, "an unknown field");
+        assert_eq!(error_code(&[0x12, 1, b'a', 0x12, 0]), 2, "a default after another value");
+        assert_eq!(error_code(&[0x12, 1, b'a', 0x12, 1, b'b']), 2, "a field twice");
+        assert_eq!(error_code(&[0x18, 0x81, 0]), 2, "a number with more bytes than it needs");
+        assert_eq!(error_code(&[0x18, 1, 0x12, 1, b'a']), 2, "another order");
     }
 }
