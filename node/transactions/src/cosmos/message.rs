@@ -46,18 +46,29 @@ const MAX_FORMER_TITLE_CHARS: usize = 140;
 const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 
 /// An account in a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct MessageAccount {
     /// The Bech32 prefix of the address, in lower case. It must be the chain's.
     pub(super) prefix: String,
     /// The account.
     pub address: Address,
+    /// Whether the address was received in upper case, which Bech32 permits.
+    is_upper_case: bool,
 }
+
+impl PartialEq for MessageAccount {
+    /// Compares the accounts. The case of the received text makes no difference.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.prefix, self.address) == (&other.prefix, other.address)
+    }
+}
+
+impl Eq for MessageAccount {}
 
 impl MessageAccount {
     /// Creates an account of a chain with this prefix.
     pub fn new(prefix: &str, address: Address) -> Self {
-        Self { prefix: prefix.to_owned(), address }
+        Self { prefix: prefix.to_owned(), address, is_upper_case: false }
     }
 
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
@@ -68,7 +79,8 @@ impl MessageAccount {
         let (prefix, bytes) = decode_any(text).map_err(|error| wrong(error.to_string()))?;
         let address = Address::try_from(bytes.as_slice());
         let address = address.map_err(|_| wrong(format!("{} bytes, want 20", bytes.len())))?;
-        Ok(Self { prefix, address })
+        let is_upper_case = text.bytes().any(|byte| byte.is_ascii_uppercase());
+        Ok(Self { prefix, address, is_upper_case })
     }
 
     pub(super) fn text(&self) -> String {
@@ -249,6 +261,12 @@ impl Message {
         let deposit = coin::total(&message.initial_deposit)?;
         let updates = message.messages.iter().map(read_update).collect::<Result<_, _>>()?;
         Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, is_v1beta1 })))
+    }
+
+    /// Whether an address was received in upper case. The Amino document has every address in lower case.
+    pub(super) fn has_upper_case_address(&self) -> bool {
+        let of_recipient = matches!(self, Self::Send(send) if send.to.is_upper_case);
+        of_recipient || self.signer().is_upper_case
     }
 
     /// Returns its protobuf type URL.

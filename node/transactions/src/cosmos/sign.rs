@@ -6,7 +6,7 @@
 //! same document (see [`super::eip712`]).
 
 use super::{
-    CosmosTx, Signatures, amino, eip712,
+    CosmosTx, Message, Signatures, amino, eip712,
     error::{Refusal, unauthorized},
 };
 use alloy_primitives::{Address, B256, Signature, U256, keccak256};
@@ -143,6 +143,8 @@ impl CosmosTx {
             Some("the absence of a public key: state the key")
         } else if self.auth_info.signer_infos.iter().any(has_other_key_type) {
             Some("the type of the public key: state ethsecp256k1 of cosmos.evm")
+        } else if self.messages.iter().any(Message::has_upper_case_address) {
+            Some("the case of an address: use lower case")
         } else {
             None
         }

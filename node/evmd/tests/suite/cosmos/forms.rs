@@ -12,6 +12,7 @@ use keys::PrivateKey;
 use prost::Message;
 use prost_types::Any;
 use proto::cosmos::{
+    bank::v1beta1::MsgSend,
     evm::crypto::v1::ethsecp256k1::PubKey,
     gov::{
         v1,
@@ -172,7 +173,7 @@ async fn unsigned_content_cannot_be_changed() {
         };
         let signed = draft.signed_over(digest);
         let info = |draft: &mut Draft| draft.auth.signer_infos[0].clone();
-        let changes: [&dyn Fn(&mut Draft); 6] = [
+        let changes: [&dyn Fn(&mut Draft); 8] = [
             &|draft| draft.auth.signer_infos[0].public_key = None,
             &|draft| {
                 let mut key = info(draft).public_key.unwrap();
@@ -187,6 +188,13 @@ async fn unsigned_content_cannot_be_changed() {
             &|draft| draft.auth.fee.as_mut().unwrap().payer = address_of(0),
             &|draft| draft.signature.push(0),
             &|draft| draft.defaults[0] = vec![0x18, 0],
+            &|draft| draft.body.messages = vec![send(0, &address_of(9).to_uppercase(), 7)],
+            &|draft| {
+                let coins = coins(7);
+                let (from, to) = (address_of(0).to_uppercase(), address_of(9));
+                let send = MsgSend { from_address: from, to_address: to, amount: coins };
+                draft.body.messages = vec![any(&send)];
+            },
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let changed = signed.changed(change);
