@@ -50,6 +50,9 @@ pub(super) const LAYERS: [&str; 40] = [
 /// Crates for tests only: no program links them.
 const FOR_TESTS: [&str; 3] = ["crashdisk", "testkit", "models"];
 
+/// Libraries for tests and measurements, which only [`FOR_TESTS`] and `benches` may link.
+const TEST_LIBRARIES: [&str; 3] = ["criterion", "loom", "proptest"];
+
 /// Crates that use no other crate of the workspace, except in tests.
 const STANDALONE: [&str; 2] = ["loadtest", "xtask"];
 
@@ -78,12 +81,14 @@ fn check_layers(tree: &Tree, layers: &[&str]) -> Vec<Violation> {
         let name = manifest["package"]["name"].as_str().unwrap_or_default();
         let Some(layer) = layers.iter().position(|known| *known == name) else {
             refuse(format!(
-                "the crate {name} has no layer: add it to LAYERS of the check of layers"
+                "the crate {name} has no layer: add it to LAYERS in node/xtask/src/tidy/layers.rs"
             ));
             continue;
         };
         for dependency in dependencies(&manifest, &LINKED) {
-            if FOR_TESTS.contains(&dependency.as_str()) {
+            let is_for_tests = FOR_TESTS.contains(&name) || name == "benches";
+            let is_test_library = TEST_LIBRARIES.contains(&dependency.as_str()) && !is_for_tests;
+            if is_test_library || FOR_TESTS.contains(&dependency.as_str()) {
                 refuse(format!(
                     "{name} links {dependency}, which is for tests only: make it a dev-dependency"
                 ));
@@ -171,6 +176,10 @@ mod tests {
             ("testkit", "server", "dependencies", true),
             ("testkit", "server", "dev-dependencies", false),
             ("chain", "server", "dependencies", false),
+            ("proptest", "server", "dependencies", true),
+            ("proptest", "server", "dev-dependencies", false),
+            ("loom", "models", "dependencies", false),
+            ("criterion", "benches", "dependencies", false),
             ("chain", "loadtest", "dependencies", true),
             ("testkit", "loadtest", "dev-dependencies", false),
         ] {
