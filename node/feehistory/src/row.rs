@@ -167,7 +167,7 @@ impl FeeRow {
         let mut before = 0;
         for (tip, sum) in reader.tips() {
             let gas = sum.checked_sub(before);
-            let gas = gas.ok_or(Error::Custom("gas sums of tips must rise"))?;
+            let gas = gas.ok_or(Error::Custom("gas sums of a fee row must not decrease"))?;
             row.tips.push(Tip { tip, gas });
             before = sum;
         }
@@ -224,7 +224,7 @@ impl<'a> RowReader<'a> {
         let gas = tips + count * tip_bytes;
         let fits = tip_bytes <= MAX_TIP_BYTES && (1..=MAX_GAS_BYTES).contains(&gas_bytes);
         if !fits || gas + count * gas_bytes != row.len() {
-            return Err(Error::Custom("the length of a fee row is not what it says"));
+            return Err(Error::Custom("the length of a fee row does not match its head"));
         }
         Ok(Self { row, gas_used, tips, gas, tip_bytes, gas_bytes, count })
     }
@@ -242,7 +242,7 @@ impl<'a> RowReader<'a> {
     pub fn text(&self, text: Text) -> alloy_rlp::Result<&'a str> {
         let bytes = &self.row[self.range(text)];
         let text = bytes.strip_suffix(b",").and_then(|bytes| str::from_utf8(bytes).ok());
-        text.ok_or(Error::Custom("a text of a fee row is none"))
+        text.ok_or(Error::Custom("a text of a fee row is not UTF-8 followed by a comma"))
     }
 
     /// Appends a text and the comma after it.

@@ -19,7 +19,7 @@ pub struct TokenDecimals(u8);
 
 /// The number of decimals is not between 1 and 18.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("token decimals {0} not supported: 1 to 18 are")]
+#[error("token decimals must be between 1 and 18, got {0}")]
 pub struct DecimalsError(pub u8);
 
 impl TokenDecimals {

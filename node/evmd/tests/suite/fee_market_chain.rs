@@ -325,7 +325,7 @@ fn invalid_genesis_is_refused_with_the_field() {
         (at("min_gas_price"), json!("-1"), "value cannot be negative"),
         (at("min_gas_multiplier"), json!("1.1"), "value cannot be greater than 1"),
         (of("tokenDecimals"), json!(0), "token decimals 0"),
-        (of("tokenDecimals"), json!(19), "token decimals 19"),
+        (of("tokenDecimals"), json!(19), "between 1 and 18, got 19"),
         (of("maxGas"), json!(-2), "-2 is below -1"),
         (of("maxGas"), json!(0), "0 gas a block"),
         (of("maxGas"), json!("4999"), "4999 gas a block"),

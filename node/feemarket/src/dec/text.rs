@@ -16,7 +16,7 @@ const MAX_TEXT_BYTES: usize = 98;
 #[non_exhaustive]
 pub enum DecError {
     /// The magnitude exceeds 2^256.
-    #[error("decimal overflow: magnitude past 2^256")]
+    #[error("decimal overflow: the magnitude exceeds 2^256")]
     Overflow,
     /// Division by zero.
     #[error("decimal division by zero")]
@@ -28,13 +28,13 @@ pub enum DecError {
         text: String,
     },
     /// The text has more than 18 digits after the point.
-    #[error("{digits} digits after the point: at most 18 are kept")]
+    #[error("a decimal number must have at most 18 digits after the point, got {digits}")]
     TooPrecise {
         /// Number of digits after the point.
         digits: usize,
     },
     /// The text is longer than any decimal in range.
-    #[error("{bytes} characters are not a decimal number: at most 98 are read")]
+    #[error("a decimal number must have at most 98 characters, got {bytes}")]
     TooLong {
         /// Length of the text in bytes.
         bytes: usize,

@@ -135,7 +135,7 @@ where
     };
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     let value = if plain { text.parse().ok() } else { None };
-    value.ok_or_else(|| D::Error::custom(format!("`{text}` is no integer in range")))
+    value.ok_or_else(|| D::Error::custom(format!("`{text}` is not an integer in range")))
 }
 
 /// Does the same as [`integer`], but the value may be `null`.

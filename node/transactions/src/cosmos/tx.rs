@@ -141,7 +141,7 @@ impl CosmosTx {
             price,
             unit: TokenUnit::WEI,
         };
-        let overflow = || invalid_request("the amounts add up past 2^256");
+        let overflow = || invalid_request("the sum of the amounts exceeds 2^256 - 1");
         let value = tx.value().ok_or_else(overflow)?;
         value.checked_add(price.fee).ok_or_else(overflow)?;
         tx.enough_gas(signatures)?;
@@ -271,7 +271,9 @@ fn price(
     }
     for option in &body.extension_options {
         if option.type_url == ExtensionOptionsEthereumTx::type_url() {
-            return Err(invalid_request("an Ethereum transaction travels without its envelope"));
+            return Err(invalid_request(
+                "an Ethereum transaction must be submitted without its envelope",
+            ));
         }
         if option.type_url != ExtensionOptionDynamicFeeTx::type_url() || priority_fee.is_some() {
             return Err(unknown_option(format!(
@@ -350,7 +352,9 @@ fn mode(info: &SignerInfo, signatures: Signatures) -> Result<SignMode, Refusal> 
     let Some(Sum::Single(single)) = mode else {
         return match signatures {
             Signatures::Optional => Ok(SignMode::Direct),
-            Signatures::Required => Err(not_supported("a sign mode of several keys, or of none")),
+            Signatures::Required => {
+                Err(not_supported("a sign mode for several keys, or no sign mode"))
+            }
         };
     };
     SignMode::of(single.mode, signatures)

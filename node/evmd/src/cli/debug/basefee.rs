@@ -123,11 +123,11 @@ mod tests {
         let rows = [
             (VALID.replace("\"denominator\":7", "\"denominator\":0"), "denominator cannot be 0"),
             (VALID.replace("\"elasticity\":3", "\"elasticity\":0"), "elasticity multiplier cannot"),
-            (VALID.replace("\"decimals\":18", "\"decimals\":19"), "token decimals 19"),
+            (VALID.replace("\"decimals\":18", "\"decimals\":19"), "between 1 and 18, got 19"),
             (VALID.replace("10000000", "-2"), "max_gas -2"),
             (VALID.replace("\"123", "\"-123"), "initial base fee cannot be negative"),
             (VALID.replace("\"floor\":\"0\"", "\"floor\":\"-1\""), "value cannot be negative: -1."),
-            (VALID.replace("456789\"", "4567891\""), "19 digits after the point"),
+            (VALID.replace("456789\"", "4567891\""), "at most 18 digits after the point, got 19"),
             (VALID.replace("\"123456789.123456789123456789\"", "\"1e9\""), "not a decimal number"),
             (VALID.replace("6666667", "-1"), "invalid value"),
             (VALID.replace("used", "gas"), "unknown field"),
