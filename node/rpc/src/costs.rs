@@ -12,7 +12,7 @@ const WAITS: &str = "inline, waits for the pipeline";
 /// The costs of the methods of JSON-RPC.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "JSON-RPC",
-    places: "`inline` is the thread that serves the socket. The short and the long queue have threads of their own at low \
+    threads: "`inline` is the thread that serves the socket. The short and the long queue have threads of their own at low \
              priority, and serve addresses and connections fairly (see [rpc.md](rpc.md#limits-and-fairness)). \
              `inline or ...` runs inline if the response is cached or the work is small, and in the queue otherwise.\n\n\
              A call with the block `pending` may have to build the pending block first: in the short queue, at most \
@@ -25,7 +25,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Responds from memory",
             grows_with: "the request",
             bound: "`max-request-bytes`",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &[
                 "eth_chainId",
                 "eth_protocolVersion",
@@ -66,7 +66,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads a few rows: a header, an account, a slot, code",
             grows_with: "nothing",
             bound: "24,576 bytes of code (EIP-170)",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &[
                 "eth_getBalance",
                 "eth_getCode",
@@ -85,14 +85,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the fee rows of recent blocks, once for each head",
             grows_with: "the transactions of recent blocks",
             bound: "20 blocks with transactions among the last 128",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &["eth_gasPrice", "eth_maxPriorityFeePerGas", "eth_baseFee"],
         },
         CostClass {
             work: "Reads the body of a block and decodes one transaction, or no transaction",
             grows_with: "the bytes of a block, which are copied",
             bound: "the block gas limit: 16 gas for each byte",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &[
                 "eth_getTransactionByBlockHashAndIndex",
                 "eth_getTransactionByBlockNumberAndIndex",
@@ -109,7 +109,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             grows_with: "the bytes of a block; a Cosmos transaction is searched by its SHA-256 \
                          in its block",
             bound: "the block gas limit",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &[
                 "eth_getTransactionByHash",
                 "eth_getRawTransactionByHash",
@@ -120,21 +120,21 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads several slots",
             grows_with: "the requested slots",
             bound: "1,024 slots, 64 of them inline",
-            places: &[INLINE_OR_SHORT],
+            threads: &[INLINE_OR_SHORT],
             methods: &["eth_getStorageValues"],
         },
         CostClass {
             work: "Decodes the receipts of a block",
             grows_with: "the logs of the block",
             bound: "the block gas limit: 8 gas for each byte of a log; 256 KiB inline",
-            places: &[INLINE_OR_SHORT],
+            threads: &[INLINE_OR_SHORT],
             methods: &["eth_getTransactionReceipt", "eth_getTransactionLogs"],
         },
         CostClass {
             work: "Reads and serialises a whole block",
             grows_with: "the transactions and logs of the block",
             bound: "the block gas limit; inline, 16 KiB of a body or of receipts, or 128 KiB of raw bytes",
-            places: &[INLINE_OR_SHORT, SHORT],
+            threads: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "eth_getBlockByNumber",
                 "eth_getBlockByHash",
@@ -151,7 +151,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the record of the modules in a block. That of the newest block is in memory",
             grows_with: "the Cosmos transactions of the block, whose events it contains",
             bound: "the block gas limit: about 45,000 gas for each Cosmos transaction",
-            places: &[INLINE_OR_SHORT, SHORT],
+            threads: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "evmd_feemarketParams",
                 "evmd_feemarketBaseFee",
@@ -163,14 +163,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Finds the block in which an account sent a nonce, reads it and decodes a few transactions",
             grows_with: "the logarithm of the height, and the bytes of a block",
             bound: "64 state reads; the block gas limit",
-            places: &[SHORT],
+            threads: &[SHORT],
             methods: &["eth_getTransactionBySenderAndNonce", "ots_getTransactionBySenderAndNonce"],
         },
         CostClass {
             work: "Executes a call one or several times",
             grows_with: "the gas of the call",
             bound: "`gas-cap` and `call-timeout-ms`",
-            places: &[INLINE_OR_SHORT, SHORT],
+            threads: &[INLINE_OR_SHORT, SHORT],
             methods: &[
                 "eth_call",
                 "eth_estimateGas",
@@ -182,7 +182,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the fee rows of a range",
             grows_with: "the requested blocks and percentiles",
             bound: "`feehistory-cap`; 100,000 blocks in 2,048 buckets for `evmd_feeQuantiles`",
-            places: &[INLINE_OR_SHORT, LONG],
+            threads: &[INLINE_OR_SHORT, LONG],
             methods: &["eth_feeHistory", "evmd_feeQuantiles"],
         },
         CostClass {
@@ -190,21 +190,21 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             grows_with: "the range, and the blocks that may have matching logs",
             bound: "`logs-cap`, `logs-timeout-ms`, `max-response-bytes`; inline 64 blocks, \
                     256 KiB of receipts, 64 addresses and topics, 256 logs and 0.5 ms",
-            places: &[INLINE_OR_LONG, LONG],
+            threads: &[INLINE_OR_LONG, LONG],
             methods: &["eth_getLogs", "eth_getFilterChanges", "eth_getFilterLogs"],
         },
         CostClass {
             work: "Searches the transactions of an address, block by block",
             grows_with: "the blocks in which the address appears, each of which is read completely",
             bound: "`trace-timeout-ms`, a page of 1,000 transactions",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["ots_searchTransactionsBefore", "ots_searchTransactionsAfter"],
         },
         CostClass {
             work: "Reads the trie",
             grows_with: "the requested slots, and the changes since the last checkpoint of the trie",
             bound: "1,024 slots, 200,000 changed accounts and slots",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["eth_getProof", "eth_getAccount"],
         },
         CostClass {
@@ -214,14 +214,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
                          last checkpoint of the trie",
             bound: "256 accounts with 65,536 slots, or 1,024 slots; 200,000 changed accounts and slots; \
                     `trace-timeout-ms`, `max-response-bytes`",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["debug_storageRangeAt", "debug_accountRange"],
         },
         CostClass {
             work: "Reads the changes by blocks, and the state before and after them",
             grows_with: "the accounts and slots that the blocks changed",
             bound: "200,000 changed accounts and slots, `trace-timeout-ms`",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["debug_getModifiedAccountsByNumber", "debug_getModifiedAccountsByHash"],
         },
         CostClass {
@@ -229,14 +229,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             grows_with: "the gas of the block, its transactions times the accounts that it touches, and the changes \
                          since the last checkpoint of the trie",
             bound: "200,000 changed accounts and slots, `trace-timeout-ms`, `max-response-bytes`",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["debug_intermediateRoots", "debug_executionWitness"],
         },
         CostClass {
             work: "Executes transactions of blocks again, or several calls",
             grows_with: "the gas of the execution, and the size of the trace",
             bound: "`trace-timeout-ms` or `call-timeout-ms`, `max-response-bytes`, 256 MiB for the trace of a transaction",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &[
                 "eth_simulateV1",
                 "debug_traceTransaction",
@@ -264,14 +264,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Builds a block",
             grows_with: "the gas of the block",
             bound: "the block gas limit; the namespace is for test suites and disabled by default",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &["testing_buildBlockV1"],
         },
         CostClass {
             work: "Submits a transaction, or queries the pool about one account",
             grows_with: "the size of the transaction, or the pooled transactions of one account",
             bound: "the limits of the mempool",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &[
                 "eth_sendRawTransaction",
                 "eth_sendRawTransactionSync",
@@ -287,14 +287,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Serialises the whole pool on a blocking thread",
             grows_with: "the pool",
             bound: "the limits of the mempool, `max-response-bytes`; one call at a time",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &["txpool_content", "txpool_inspect"],
         },
         CostClass {
             work: "Reads or sets how a development chain produces blocks, and whose transactions it sends",
             grows_with: "nothing",
             bound: "10,000 impersonated accounts; development chains only",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &[
                 "evm_setAutomine",
                 "evm_setIntervalMining",
@@ -320,7 +320,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Controls the blocks, the clock, the head and the accounts of a development chain",
             grows_with: "the number of blocks; after an undo beyond `storage.undo-blocks`, the length of the chain",
             bound: "100,000 blocks a call; 1,024 snapshots; development chains only",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &[
                 "evm_mine",
                 "evm_increaseTime",
@@ -363,21 +363,21 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Sets every account of a dump in one block",
             grows_with: "the dump",
             bound: "`max-request-bytes`; 256 MiB of JSON; development chains only",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &["anvil_loadState", "hardhat_loadState"],
         },
         CostClass {
             work: "Reads the whole state of a development chain",
             grows_with: "accounts and storage slots",
             bound: "100,000 accounts, 1,000,000 slots, `max-response-bytes`; development chains only",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &["anvil_dumpState", "hardhat_dumpState"],
         },
         CostClass {
             work: "Derives a key from a passphrase (scrypt)",
             grows_with: "nothing",
             bound: "some tenths of a second; one call at a time",
-            places: &[LONG],
+            threads: &[LONG],
             methods: &[
                 "personal_newAccount",
                 "personal_importRawKey",
@@ -399,8 +399,8 @@ mod tests {
         for method in methods() {
             let class = classes.remove(method.name);
             let class = class.unwrap_or_else(|| panic!("{} has no class", method.name));
-            let place = method.run.description();
-            assert!(class.places.contains(&place), "{} runs {place}", method.name);
+            let thread = method.run.description();
+            assert!(class.threads.contains(&thread), "{} runs {thread}", method.name);
         }
         assert!(classes.is_empty(), "no such methods: {:?}", classes.keys());
     }

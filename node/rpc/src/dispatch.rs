@@ -27,7 +27,7 @@ use rpc_eth::{
     services::Services,
 };
 use rpc_types::error::Error;
-use server::{interrupt::Interrupt, turns::Turn};
+use server::{fair_permits::FairPermit, interrupt::Interrupt};
 use state::View;
 use std::{
     num::NonZeroU32,
@@ -132,16 +132,16 @@ impl Dispatcher {
         Arc::clone(&self.meter)
     }
 
-    /// Responds to a body. `turn` is the permit to parse a large body, and is released when it is parsed.
+    /// Responds to a body. `permit` is the permit to parse a large body, and is released when it is parsed.
     pub(crate) async fn respond(
         &self,
         body: &Bytes,
         client: &Arc<Client>,
         transport: &Transport,
-        turn: Option<Turn>,
+        permit: Option<FairPermit>,
     ) -> Respond {
         let parsed = Body::read(body, self.max_batch);
-        drop(turn);
+        drop(permit);
         match parsed {
             Err((id, error)) => {
                 let mut reply = Reply::default();

@@ -2,14 +2,14 @@
 //! delay all other connections for tens of milliseconds.
 //!
 //! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limits: each thread parses
-//! one body at a time, and [`Turns`] bounds the queue. If it is full, the body is refused.
+//! one body at a time, and [`FairPermits`] bounds the queue. If it is full, the body is refused.
 //!
 //! A thread is released when the body has been parsed, so a call that waits for the pipeline does not delay the next
 //! body.
 
 use crate::client::Client;
 use rpc_types::error::Error;
-use server::turns::{NoTurn, Turn, Turns};
+use server::fair_permits::{FairPermit, FairPermits, NoPermit};
 use std::{future::Future, sync::Arc};
 use tokio::{runtime::Handle, task::JoinSet};
 
@@ -22,33 +22,33 @@ pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 pub(crate) struct LargeBodies {
     threads: Vec<Handle>,
     /// A permit for each thread.
-    turns: Arc<Turns>,
+    permits: Arc<FairPermits>,
 }
 
 impl LargeBodies {
     pub(crate) fn new(threads: Vec<Handle>) -> Self {
-        let turns = Turns::new(threads.len());
-        Self { threads, turns }
+        let permits = FairPermits::new(threads.len());
+        Self { threads, permits }
     }
 
-    /// Runs `answer` on a thread when it is this client's turn. `answer` releases the thread by dropping the turn.
+    /// Runs `answer` on a thread when this client receives a permit. `answer` releases the thread by dropping the permit.
     ///
     /// # Errors
     /// Returns an error if too many bodies wait, `answer` panics, or the node stops.
     pub(crate) async fn answer<T, F>(
         &self,
         client: &Client,
-        answer: impl FnOnce(Turn) -> F,
+        answer: impl FnOnce(FairPermit) -> F,
     ) -> Result<T, Error>
     where
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let turn = self.turn(client).await?;
-        let thread = &self.threads[turn.place()];
+        let permit = self.permit(client).await?;
+        let thread = &self.threads[permit.number()];
         // The set ends the task if the caller is dropped.
         let mut task = JoinSet::new();
-        task.spawn_on(answer(turn), thread);
+        task.spawn_on(answer(permit), thread);
         match task.join_next().await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(error)) if error.is_panic() => Err(Error::internal(error)),
@@ -56,11 +56,11 @@ impl LargeBodies {
         }
     }
 
-    async fn turn(&self, client: &Client) -> Result<Turn, Error> {
-        let turn = self.turns.turn(client.address, client.id).await;
-        turn.map_err(|refused| match refused {
-            NoTurn::Full(limit) => Error::busy(limit),
-            NoTurn::Stopping => Error::server(refused.to_string()),
+    async fn permit(&self, client: &Client) -> Result<FairPermit, Error> {
+        let permit = self.permits.acquire(client.address, client.id).await;
+        permit.map_err(|refused| match refused {
+            NoPermit::Full(limit) => Error::busy(limit),
+            NoPermit::Stopping => Error::server(refused.to_string()),
         })
     }
 }
@@ -94,15 +94,15 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let begun_by = |name: &'static str| {
             let begun = begun.clone();
-            move |turn: Turn| async move {
+            move |permit: FairPermit| async move {
                 begun.send((name, std::thread::current().name().map(str::to_owned))).unwrap();
-                drop(turn);
+                drop(permit);
             }
         };
         // This body holds the only thread, as a body of many megabytes would.
-        let blocking = bodies.answer(&flood, |turn| async move {
+        let blocking = bodies.answer(&flood, |permit| async move {
             ended.recv().unwrap();
-            drop(turn);
+            drop(permit);
         });
         let mut blocking = Box::pin(blocking);
         assert!(poll(&mut blocking).is_pending());
@@ -132,23 +132,23 @@ mod tests {
         let threads = Threads::start(1).unwrap();
         let bodies = Arc::new(LargeBodies::new(threads.large()));
         let client = client(1, 1);
-        let turn = bodies.turn(&client).await.unwrap();
+        let permit = bodies.permit(&client).await.unwrap();
         let mut waiting = Vec::new();
         let refused = loop {
-            let mut next = Box::pin(bodies.turn(&client));
+            let mut next = Box::pin(bodies.permit(&client));
             match poll(&mut next) {
                 Poll::Pending => waiting.push(next),
-                Poll::Ready(turn) => {
-                    break turn.expect_err("the number of waiting bodies is limited");
+                Poll::Ready(permit) => {
+                    break permit.expect_err("the number of waiting bodies is limited");
                 }
             }
         };
         assert_eq!(refused.code(), -32005);
         let last = waiting.pop().unwrap();
         drop(waiting);
-        drop(turn);
+        drop(permit);
         drop(last.await.unwrap());
-        assert_eq!(bodies.turns.free(), 1);
+        assert_eq!(bodies.permits.free(), 1);
     }
 
     #[tokio::test]
@@ -156,12 +156,12 @@ mod tests {
         let threads = Threads::start(1).unwrap();
         let bodies = Arc::new(LargeBodies::new(threads.large()));
         let client = client(1, 1);
-        let failed = bodies.answer(&client, |turn| async move {
-            let _turn = turn;
+        let failed = bodies.answer(&client, |permit| async move {
+            let _permit = permit;
             panic!("on purpose")
         });
         let failed: Result<(), _> = failed.await;
         assert_eq!(failed.expect_err("it failed").code(), -32603);
-        assert_eq!(bodies.turns.free(), 1);
+        assert_eq!(bodies.permits.free(), 1);
     }
 }

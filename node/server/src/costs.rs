@@ -16,7 +16,7 @@ pub struct CostClass {
     /// What limits the work.
     pub bound: &'static str,
     /// The names of the threads or queues that run the methods, as in the method table of the interface.
-    pub places: &'static [&'static str],
+    pub threads: &'static [&'static str],
     /// The names of the methods.
     pub methods: &'static [&'static str],
 }
@@ -26,8 +26,8 @@ pub struct CostClass {
 pub struct InterfaceCosts {
     /// The name of the interface.
     pub name: &'static str,
-    /// Explains the names in [`CostClass::places`].
-    pub places: &'static str,
+    /// Explains the names in [`CostClass::threads`].
+    pub threads: &'static str,
     /// The classes, cheapest first.
     pub classes: &'static [CostClass],
 }

@@ -11,7 +11,7 @@
 //! - [`connection`]: the layers of a connection: timeouts, yielding, eviction, half-closed clients.
 //! - [`costs`]: the types that describe the costs of queries.
 //! - [`descriptors`]: the limit of open files, and how connections share it.
-//! - [`fair_queue`]: a queue that serves clients round-robin; [`turns`]: a limited number of permits with such a queue.
+//! - [`fair_queue`]: a queue that serves clients round-robin; [`fair_permits`]: a limited number of permits with such a queue.
 //! - [`front_page`]: a link to the web pages, for browsers.
 //! - [`heights`]: makes a request wait for a block that its client has already seen on another node.
 //! - [`tls`]: encrypted connections.
@@ -25,6 +25,7 @@ pub mod concurrency_limit;
 pub mod connection;
 pub mod costs;
 pub mod descriptors;
+pub mod fair_permits;
 pub mod fair_queue;
 pub mod front_page;
 pub mod heights;
@@ -33,4 +34,3 @@ pub mod listen;
 pub mod listener;
 pub mod stop;
 pub mod tls;
-pub mod turns;

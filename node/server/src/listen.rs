@@ -16,11 +16,11 @@ use crate::{
     access::Access,
     compression::accepts_gzip,
     connection::{self, Hold, Open, Requests, Socket, Timeouts},
+    fair_permits::{FairPermit, FairPermits},
     heights::{HeightError, Heights},
     listener::Listener,
     stop::{Stop, Stopping},
     tls::{HandshakeError, Tls},
-    turns::{Turn, Turns},
 };
 use axum::{
     Router,
@@ -148,7 +148,7 @@ struct Shared {
     budget: Arc<Budget>,
     connections: Arc<Resource>,
     reserve: Reserve,
-    turns: Arc<Turns>,
+    permits: Arc<FairPermits>,
     next_connection: AtomicU64,
     compressions: Arc<Semaphore>,
     heights: Option<Heights>,
@@ -184,7 +184,7 @@ pub fn serve(listener: Listener, bounds: Bounds, budget: &Arc<Budget>, router: R
         budget: Arc::clone(budget),
         connections: bounds.connections,
         reserve: Reserve::default(),
-        turns: Turns::new(bounds.concurrent as usize),
+        permits: FairPermits::new(bounds.concurrent as usize),
         next_connection: AtomicU64::new(0),
         compressions: Arc::new(Semaphore::new(compress::MAX_COMPRESSIONS)),
         heights: bounds.heights,
@@ -381,16 +381,16 @@ impl Shared {
         // A WebSocket needs these as long as it is open.
         request.extensions_mut().insert(Arc::clone(&account));
         request.extensions_mut().insert(self.stopping.clone());
-        let turn = match is_health {
+        let permit = match is_health {
             true => None,
-            false => Some(self.turn(client, peer).await?),
+            false => Some(self.permit(client, peer).await?),
         };
         let is_stream = self.is_stream(request.uri().path());
         let mut response = self.router.clone().oneshot(request).await.into_response();
         if matches!(self.protocol, Protocol::Http { .. }) {
             response = self.compress(&account, accepts_gzip, response).await;
         }
-        drop(turn);
+        drop(permit);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             peer.requests.upgrade();
         }
@@ -423,9 +423,9 @@ impl Shared {
     }
 
     /// Waits for a permit to process a request of this client.
-    async fn turn(&self, client: IpAddr, peer: &Peer) -> Result<Turn, Box<Response<Body>>> {
-        let turn = self.turns.turn(client, peer.number).await;
-        turn.map_err(|refused| {
+    async fn permit(&self, client: IpAddr, peer: &Peer) -> Result<FairPermit, Box<Response<Body>>> {
+        let permit = self.permits.acquire(client, peer.number).await;
+        permit.map_err(|refused| {
             let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, Code::ResourceExhausted);
             self.refusal(status, code, refused.to_string())
         })

@@ -12,7 +12,7 @@ const WAITS: &str = "waits for the pool";
 /// The costs of the methods of gRPC and REST.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "gRPC and REST",
-    places: "`inline` is the thread that serves the socket. `in turn` is a blocking thread when it is the turn of \
+    threads: "`inline` is the thread that serves the socket. `in turn` is a blocking thread when it is the turn of \
              the query: at most half of the cores work on each of the three kinds at once; 256 reads, 8 calls and \
              8 searches wait, and one more is refused with code 8. REST converts answers above 64 KiB to JSON on a \
              blocking thread, as many at once as half of the cores.",
@@ -21,7 +21,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Responds from memory, or reads a few rows: a header, an account, a slot, code",
             grows_with: "nothing",
             bound: "24,576 bytes of code (EIP-170)",
-            places: &[INLINE],
+            threads: &[INLINE],
             methods: &[
                 "cosmos.auth.v1beta1.Query/Params",
                 "cosmos.auth.v1beta1.Query/ModuleAccounts",
@@ -63,7 +63,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             bound: "128 state reads, 2 sender lists, 3 bodies; 2 transactions and 16 KiB of transactions with \
                     authorizations are decoded; 2 signatures and 8 authorizations are recovered. 32,768 accounts \
                     are cached",
-            places: &[BLOCKING],
+            threads: &[BLOCKING],
             methods: &[
                 "cosmos.auth.v1beta1.Query/Account",
                 "cosmos.auth.v1beta1.Query/AccountInfo",
@@ -73,7 +73,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the record of the modules in a block; that of the newest block is in memory",
             grows_with: "the Cosmos transactions of the block, whose events it holds",
             bound: "the block gas limit: about 45,000 gas for each Cosmos transaction",
-            places: &[BLOCKING],
+            threads: &[BLOCKING],
             methods: &[
                 "cosmos.evm.feemarket.v1.Query/Params",
                 "evmd.distribution.v1.Query/Params",
@@ -93,7 +93,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Sums the accounts of genesis, once in the life of the process",
             grows_with: "the accounts of genesis",
             bound: "the genesis file",
-            places: &[BLOCKING],
+            threads: &[BLOCKING],
             methods: &[
                 "cosmos.bank.v1beta1.Query/TotalSupply",
                 "cosmos.bank.v1beta1.Query/SupplyOf",
@@ -103,14 +103,14 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Decodes or encodes a transaction of the request",
             grows_with: "the request",
             bound: "`max-request-bytes`, 8 levels of messages",
-            places: &[BLOCKING],
+            threads: &[BLOCKING],
             methods: &["cosmos.tx.v1beta1.Service/TxDecode", "cosmos.tx.v1beta1.Service/TxEncode"],
         },
         CostClass {
             work: "Submits a transaction, or queries the pool for one account",
             grows_with: "the transaction",
             bound: "the limits of the mempool",
-            places: &[WAITS],
+            threads: &[WAITS],
             methods: &[
                 "cosmos.tx.v1beta1.Service/BroadcastTx",
                 "evmd.mempool.v1.Query/PendingSequence",
@@ -120,7 +120,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads a whole block, and writes out all or some of it",
             grows_with: "the transactions and logs of the block",
             bound: "the block gas limit",
-            places: &[READS],
+            threads: &[READS],
             methods: &[
                 "cosmos.tx.v1beta1.Service/GetTx",
                 "cosmos.tx.v1beta1.Service/GetBlockWithTxs",
@@ -132,7 +132,7 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Reads the governance state; that of the newest block is in memory",
             grows_with: "proposals, deposits and votes that are kept",
             bound: "64 waiting, 256 voted on and 256 ended proposals, 100 deposits for each, 1,000 voters",
-            places: &[READS],
+            threads: &[READS],
             methods: &[
                 "cosmos.gov.v1.Query/Proposal",
                 "cosmos.gov.v1.Query/Proposals",
@@ -155,21 +155,21 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
             work: "Runs a call, or several runs of one",
             grows_with: "the gas of the call",
             bound: "`json-rpc.gas-cap` and `json-rpc.call-timeout-ms`",
-            places: &[CALLS],
+            threads: &[CALLS],
             methods: &["cosmos.evm.vm.v1.Query/EthCall", "cosmos.evm.vm.v1.Query/EstimateGas"],
         },
         CostClass {
             work: "Searches transactions, block by block",
             grows_with: "the heights, or the blocks in which an address appears, each read whole",
             bound: "5 s, 10,000 transactions found, a page of 100",
-            places: &[SEARCHES],
+            threads: &[SEARCHES],
             methods: &["cosmos.tx.v1beta1.Service/GetTxsEvent"],
         },
         CostClass {
             work: "Lists accounts, and searches their public keys",
             grows_with: "the page",
             bound: "1,000 accounts after 10,000 that are skipped, 5 s",
-            places: &[SEARCHES],
+            threads: &[SEARCHES],
             methods: &["cosmos.auth.v1beta1.Query/Accounts"],
         },
     ],
@@ -177,17 +177,17 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
 
 /// Whether a method can be refused because too many queries are waiting.
 pub fn has_concurrency_limit(method: &str) -> bool {
-    places(method).any(|place| [READS, CALLS, SEARCHES].contains(&place))
+    threads(method).any(|thread| [READS, CALLS, SEARCHES].contains(&thread))
 }
 
 /// Whether a method has a time limit.
 pub fn has_time_limit(method: &str) -> bool {
-    places(method).any(|place| [CALLS, SEARCHES].contains(&place))
+    threads(method).any(|thread| [CALLS, SEARCHES].contains(&thread))
 }
 
-fn places(method: &str) -> impl Iterator<Item = &'static str> {
+fn threads(method: &str) -> impl Iterator<Item = &'static str> {
     let classes = INTERFACE.classes.iter().filter(move |class| class.methods.contains(&method));
-    classes.flat_map(|class| class.places.iter().copied())
+    classes.flat_map(|class| class.threads.iter().copied())
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ fn document() -> String {
          accounted to the client. It is sent uncompressed if the queue is full or there is no memory. WebSocket messages and gRPC are not compressed.\n",
     );
     for interface in COSTS {
-        write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.places).unwrap();
+        write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.threads).unwrap();
         out.push_str("| Work | Grows with | Bound | Runs | Methods |\n|---|---|---|---|---|\n");
         for class in interface.classes {
             let methods: Vec<_> = class.methods.iter().map(|name| format!("`{name}`")).collect();
-            let (places, methods) = (class.places.join("; "), methods.join(", "));
+            let (threads, methods) = (class.threads.join("; "), methods.join(", "));
             let [work, grows, bound] = [class.work, class.grows_with, class.bound];
-            writeln!(out, "| {work} | {grows} | {bound} | {places} | {methods} |").unwrap();
+            writeln!(out, "| {work} | {grows} | {bound} | {threads} | {methods} |").unwrap();
         }
     }
     out

@@ -15,9 +15,9 @@ pub(super) async fn compressed(
     pieces: &[Bytes],
 ) -> Option<Bytes> {
     let (pieces, account) = (pieces.to_vec(), Arc::clone(&client.account));
-    let compress = |turn| async move {
+    let compress = |permit| async move {
         let compressed = compress(&pieces, &account).await;
-        drop(turn);
+        drop(permit);
         compressed
     };
     queue.answer(client, compress).await.ok()?.ok()

@@ -229,8 +229,8 @@ impl Front {
         }
         let (dispatcher, caller) = (Arc::clone(&self.dispatcher), Arc::clone(client));
         let arrived_by = transport.clone();
-        let answer = |turn| async move {
-            dispatcher.respond(&body.into(), &caller, &arrived_by, Some(turn)).await
+        let answer = |permit| async move {
+            dispatcher.respond(&body.into(), &caller, &arrived_by, Some(permit)).await
         };
         let answered = self.large_bodies.answer(client, answer).await;
         answered.unwrap_or_else(|error| Respond::refused(transport, error))

@@ -12,26 +12,26 @@ use tokio::sync::oneshot;
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Turns(Mutex<Queue>);
+pub struct FairPermits(Mutex<Queue>);
 
 #[derive(Debug)]
 struct Queue {
     /// The numbers of the free permits.
     free: Vec<usize>,
     /// Empty while a permit is free.
-    waiting: FairQueue<oneshot::Sender<Result<Turn, usize>>>,
+    waiting: FairQueue<oneshot::Sender<Result<FairPermit, usize>>>,
 }
 
 /// A permit. When dropped, it passes to the next waiting caller.
 #[derive(Debug)]
-pub struct Turn {
-    turns: Arc<Turns>,
-    place: usize,
+pub struct FairPermit {
+    permits: Arc<FairPermits>,
+    number: usize,
 }
 
 /// Why a caller receives no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoTurn {
+pub enum NoPermit {
     /// Too many requests wait. The value is the limit that was reached.
     #[error("too many requests: {0} earlier requests wait for their turn, try again")]
     Full(usize),
@@ -40,7 +40,7 @@ pub enum NoTurn {
     Stopping,
 }
 
-impl Turns {
+impl FairPermits {
     /// Creates this number of permits.
     pub fn new(permits: usize) -> Arc<Self> {
         let (free, waiting) = ((0..permits).collect(), FairQueue::default());
@@ -50,37 +50,41 @@ impl Turns {
     /// Waits for a permit. If the future is dropped while it waits, no permit is lost.
     ///
     /// # Errors
-    /// See [`NoTurn`].
-    pub async fn turn(self: &Arc<Self>, address: IpAddr, connection: u64) -> Result<Turn, NoTurn> {
+    /// See [`NoPermit`].
+    pub async fn acquire(
+        self: &Arc<Self>,
+        address: IpAddr,
+        connection: u64,
+    ) -> Result<FairPermit, NoPermit> {
         let (granted, displaced) = {
             let mut queue = self.lock();
-            if let Some(place) = queue.free.pop() {
-                return Ok(Turn { turns: Arc::clone(self), place });
+            if let Some(number) = queue.free.pop() {
+                return Ok(FairPermit { permits: Arc::clone(self), number });
             }
             let (grant, granted) = oneshot::channel();
             let displaced = queue.waiting.push(address, connection, grant);
-            (granted, displaced.map_err(NoTurn::Full)?)
+            (granted, displaced.map_err(NoPermit::Full)?)
         };
         if let Some((refused, limit)) = displaced {
             // Sending fails only if the caller was dropped.
             let _ = refused.send(Err(limit));
         }
-        granted.await.map_err(|_| NoTurn::Stopping)?.map_err(NoTurn::Full)
+        granted.await.map_err(|_| NoPermit::Stopping)?.map_err(NoPermit::Full)
     }
 
     /// Passes a permit to the next caller that still waits.
-    fn release(self: &Arc<Self>, place: usize) {
+    fn release(self: &Arc<Self>, number: usize) {
         loop {
             let grant = {
                 let mut queue = self.lock();
                 match queue.waiting.pop() {
                     Some(grant) => grant,
-                    None => return queue.free.push(place),
+                    None => return queue.free.push(number),
                 }
             };
             if !grant.is_closed() {
                 // If the caller was dropped since, the permit is dropped too, and so passes to the next caller.
-                let _ = grant.send(Ok(Turn { turns: Arc::clone(self), place }));
+                let _ = grant.send(Ok(FairPermit { permits: Arc::clone(self), number }));
                 return;
             }
         }
@@ -96,16 +100,16 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl FairPermit {
     /// The number of the permit, from 0.
-    pub const fn place(&self) -> usize {
-        self.place
+    pub const fn number(&self) -> usize {
+        self.number
     }
 }
 
-impl Drop for Turn {
+impl Drop for FairPermit {
     fn drop(&mut self) {
-        self.turns.release(self.place);
+        self.permits.release(self.number);
     }
 }
 
@@ -127,14 +131,14 @@ mod tests {
 
     #[tokio::test]
     async fn flood_delays_another_client_by_one_request() {
-        let turns = Turns::new(1);
-        let first = turns.turn(address(1), 1).await.unwrap();
+        let permits = FairPermits::new(1);
+        let first = permits.acquire(address(1), 1).await.unwrap();
         let mut flood: Vec<_> =
-            (0..100).map(|connection| Box::pin(turns.turn(address(1), connection))).collect();
+            (0..100).map(|connection| Box::pin(permits.acquire(address(1), connection))).collect();
         for waiting in &mut flood {
             assert!(poll(waiting).is_pending());
         }
-        let mut other = Box::pin(turns.turn(address(2), 200));
+        let mut other = Box::pin(permits.acquire(address(2), 200));
         assert!(poll(&mut other).is_pending());
         drop(first);
         let Poll::Ready(second) = poll(&mut flood[0]) else { panic!("the first caller waits") };
@@ -145,21 +149,21 @@ mod tests {
 
     #[tokio::test]
     async fn dropped_callers_release_permits_and_a_full_queue_refuses() {
-        let turns = Turns::new(1);
-        let turn = turns.turn(address(1), 1).await.unwrap();
+        let permits = FairPermits::new(1);
+        let permit = permits.acquire(address(1), 1).await.unwrap();
         let mut waiting = Vec::new();
         let refused = loop {
-            let mut next = Box::pin(turns.turn(address(1), waiting.len() as u64));
+            let mut next = Box::pin(permits.acquire(address(1), waiting.len() as u64));
             match poll(&mut next) {
                 Poll::Pending => waiting.push(next),
-                Poll::Ready(turn) => break turn.unwrap_err(),
+                Poll::Ready(permit) => break permit.unwrap_err(),
             }
         };
-        assert_eq!(refused, NoTurn::Full(waiting.len()));
+        assert_eq!(refused, NoPermit::Full(waiting.len()));
         let last = waiting.pop().unwrap();
         drop(waiting);
-        drop(turn);
+        drop(permit);
         drop(last.await.unwrap());
-        assert_eq!(turns.free(), 1);
+        assert_eq!(permits.free(), 1);
     }
 }
