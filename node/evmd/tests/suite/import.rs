@@ -165,7 +165,8 @@ fn summary_of_a_failed_import_counts_imported_blocks() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     let kept = &blocks[..full];
     let transactions: usize = kept.iter().map(|block| block.transactions.len()).sum();
     let gas: u64 = kept.iter().map(|block| block.header.gas_used).sum();

@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use storage::OpenError;
+use storage::{OpenError, StateRead};
 use testkit::MAX_WAIT;
 use verify::Backend;
 
@@ -136,7 +136,8 @@ pub fn producing(block_time: Option<Duration>) -> Options {
     }
 }
 
-/// Exports a native chain of at least `length` blocks with 30 transfers to `file`; returns the hash of its head.
+/// Exports a native chain of at least `length` blocks with 30 transfers, which are in at least two blocks, to `file`;
+/// returns the hash of its head.
 pub fn exported_chain(file: &Path, length: u64) -> B256 {
     let folder = tempfile::tempdir().unwrap();
     exported_chain_of(&native_home(folder.path()), file, length)
@@ -147,9 +148,16 @@ pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let client = pipeline.client();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let is_included = |nonce: u64| {
+        let state = pipeline.published.load().state.reader().unwrap();
+        state.account(DEV_ACCOUNTS[0].address).unwrap().is_some_and(|account| account.nonce > nonce)
+    };
     for nonce in 0..30 {
         let raw = transfer(0, nonce, Address::with_last_byte(nonce as u8));
         runtime.block_on(client.submit(raw)).unwrap();
+        if nonce == 14 {
+            wait_until("the first half is in a block", || is_included(nonce));
+        }
     }
     wait_until("the chain has enough blocks", || pipeline.published.load().number() >= length);
     pipeline.stop();
