@@ -19,9 +19,9 @@ const MAX_NUMBER: u64 = i64::MAX as u64;
 pub enum BlockTag {
     /// The first block.
     Earliest,
-    /// The newest block. `safe` and `finalized` mean the same, because blocks are final immediately.
+    /// The head. `safe` and `finalized` mean the same, because blocks are final immediately.
     Latest,
-    /// The block that would follow the newest one, built from the best transactions in the pool.
+    /// The block that would follow the head, built from the best transactions in the pool.
     Pending,
     /// A number.
     Number(u64),
@@ -49,8 +49,8 @@ impl BlockTag {
         }
     }
 
-    /// Returns the number in this view, which may be above the head. `pending` is the head, because a view with a
-    /// pending block has that block as its head.
+    /// Returns the number of the block in this view. A number may be above the head. `pending` is the head of the view,
+    /// because the head of a view with a pending block is that block.
     pub fn number(self, view: &View) -> u64 {
         match self {
             Self::Earliest => 0,
@@ -61,7 +61,7 @@ impl BlockTag {
 }
 
 impl BlockId {
-    /// The newest block.
+    /// The head.
     pub const LATEST: Self = Self::Tag(BlockTag::Latest);
     /// The next block, as this node would produce it now.
     pub const PENDING: Self = Self::Tag(BlockTag::Pending);
@@ -79,7 +79,7 @@ impl BlockId {
         }
     }
 
-    /// Like [`Self::find`], but returns geth's error if the view does not contain the block.
+    /// Does the same as [`Self::find`], but returns geth's error if the view does not contain the block.
     pub fn require(self, view: &View) -> Result<u64, Error> {
         let by_hash = matches!(self, Self::Hash(_));
         self.find(view)?.ok_or_else(|| Error::header_not_found(by_hash))
@@ -149,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_rejected() {
-        let others = ["31", "\"31\"", "\"newest\"", "\"0x8000000000000000\"", "{}", "[]", "true"];
-        for json in others {
+    fn invalid_block_ids_are_rejected() {
+        let texts = ["31", "\"31\"", "\"newest\"", "\"0x8000000000000000\"", "{}", "[]", "true"];
+        for json in texts {
             assert!(read(json).is_err(), "{json}");
         }
     }

@@ -28,7 +28,7 @@ const SERVER: i32 = -32000;
 const RESPONSE_TOO_LARGE: i32 = -32003;
 /// geth: the request names more slots or calls than the limit.
 const CLIENT_LIMIT_EXCEEDED: i32 = -38026;
-/// geth: the time of a request or batch has expired.
+/// geth: the time limit of a batch has expired.
 const TIMED_OUT: i32 = -32002;
 /// EIP-1474: the resource is not found. It is used for a block that this node does not have yet.
 const BLOCK_NOT_REACHED: i32 = -32001;
@@ -36,7 +36,7 @@ const BLOCK_NOT_REACHED: i32 = -32001;
 const LIMIT_EXCEEDED: i32 = -32005;
 /// jsonrpsee: the connection has the maximum number of subscriptions.
 const TOO_MANY_SUBSCRIPTIONS: i32 = -32006;
-/// geth: the call reverted. The data is what it returned.
+/// geth: the call reverted. `data` contains the bytes that it returned.
 const REVERTED: i32 = 3;
 
 /// A failed call.
@@ -46,9 +46,9 @@ pub struct Error {
     code: i32,
     message: Cow<'static, str>,
     data: Option<Box<RawValue>>,
+    /// Whether the client exceeded a rate limit.
     rate: bool,
-    /// Set if the method must run again with a pending block. The dispatcher handles this, and clients never
-    /// receive it.
+    /// Set if the method must run again with a pending block. Clients never receive such an error.
     required_pending: Option<PendingDetail>,
 }
 
@@ -60,7 +60,7 @@ struct Limit {
     suggested: Option<SuggestedRange>,
 }
 
-/// The `data` of an error about a rate.
+/// The `data` of an error about a rate limit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rate {
@@ -131,7 +131,7 @@ impl Error {
         self.required_pending
     }
 
-    /// The method requires the pending block, and the dispatcher runs it again with that block.
+    /// The method requires the pending block. The dispatcher runs the method again with that block.
     pub fn pending_required(detail: PendingDetail) -> Self {
         let error = Self::fixed(INTERNAL, "the pending block was not built");
         Self { required_pending: Some(detail), ..error }
@@ -147,7 +147,7 @@ impl Error {
         &self.message
     }
 
-    /// An error with a code of its own. The execution-apis specification lists such codes for `eth_simulateV1`.
+    /// The method defines the code, such as those of `eth_simulateV1` in the execution-apis specification.
     pub const fn coded(code: i32, message: String) -> Self {
         Self::owned(code, message)
     }
@@ -177,12 +177,12 @@ impl Error {
         Self::fixed(METHOD_NOT_FOUND, "notifications not supported")
     }
 
-    /// `params` is neither a list nor absent.
+    /// `params` is neither a list, nor `null`, nor absent.
     pub const fn params_not_a_list() -> Self {
         Self::fixed(INVALID_PARAMS, "non-array args")
     }
 
-    /// The call has more parameters than the method.
+    /// The call has more parameters than the method accepts.
     pub fn too_many_arguments(max: usize) -> Self {
         Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {max}"))
     }
@@ -208,7 +208,7 @@ impl Error {
         }
     }
 
-    /// An error with geth's general code.
+    /// The call failed with an error for which geth has no specific code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: SERVER,
@@ -219,7 +219,7 @@ impl Error {
         }
     }
 
-    /// The block with the requested number or hash does not exist.
+    /// The block with the requested number does not exist, or that with the requested hash if `by_hash` is true.
     pub const fn header_not_found(by_hash: bool) -> Self {
         let message = if by_hash { "header for hash not found" } else { "header not found" };
         Self::fixed(SERVER, message)
@@ -239,7 +239,7 @@ impl Error {
         Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
     }
 
-    /// Like [`Self::limit`], with another code.
+    /// The same as [`Self::limit`], but with another code.
     fn limit_coded(code: i32, message: String, limit: u64) -> Self {
         Self::owned(code, message).with_data(&Limit { limit, suggested: None })
     }
@@ -300,7 +300,7 @@ impl Error {
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
     }
 
-    /// The time limit of the batch expired before this call was answered.
+    /// The time limit of the batch expired before this call had a response.
     pub fn batch_timed_out(limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(TIMED_OUT, "request timed out".to_owned(), ms)

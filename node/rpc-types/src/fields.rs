@@ -1,6 +1,6 @@
 //! Parses request objects with geth's rules: field names are compared without regard to ASCII case, the last of several
-//! fields with the same name counts, and unknown fields are ignored. An error names the field. Texts of serde_json are
-//! sent without their positions, which are relative to a part of the request.
+//! fields with the same name counts, and unknown fields are ignored. An error names the field. Messages of serde_json
+//! are sent without their positions, which are relative to a part of the request.
 
 use alloy_primitives::{B256, Bytes, U256};
 use serde::{
@@ -16,7 +16,7 @@ use std::{borrow::Cow, fmt};
 /// The reason why a request object cannot be parsed, with the field.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// The names of the fields from the outermost inwards, each followed by a colon and a space.
+    /// The names of fields and the indexes of items, from the outermost inwards, each followed by a colon and a space.
     path: String,
     reason: String,
 }
@@ -27,8 +27,8 @@ impl FieldError {
         self
     }
 
-    /// Converts an error of serde_json. Removes its position, which is relative to a part of the request.
-    fn of_library(error: &serde_json::Error) -> Self {
+    /// Converts an error of serde_json without its position.
+    fn from_serde_json(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         Self::custom(text.split(" at line ").next().unwrap_or_default())
     }
@@ -67,7 +67,7 @@ pub fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
     T::deserialize(Text { json, names: None }).map_err(|error| error.to_string())
 }
 
-/// Like [`read`], for a type that does not report its field names because some of its fields are flattened.
+/// Does the same as [`read`] for a type that does not report its field `names`, because some fields are flattened.
 pub fn read_named<T: DeserializeOwned>(
     json: &str,
     names: &'static [&'static str],
@@ -75,14 +75,14 @@ pub fn read_named<T: DeserializeOwned>(
     T::deserialize(Text { json, names: Some(names) }).map_err(|error| error.to_string())
 }
 
-/// Returns the field name that geth matches with `given`: the same one, or else the first that differs only in case.
+/// Returns the name that geth matches with `given`: the equal one, or else the first that differs only in ASCII case.
 pub fn name_of<'n>(names: &[&'n str], given: &str) -> Option<&'n str> {
     let exact = names.iter().find(|name| **name == given);
     exact.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(given))).copied()
 }
 
-/// A JSON text. An object is split into its members before its fields are parsed. A text is therefore scanned once for
-/// each level of the type, and not once for each level of nesting in the text.
+/// A JSON text. An object is split into its members before its fields are parsed. The text is therefore scanned once
+/// for each level of the type, and not once for each level of nesting in the text.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     json: &'a str,
@@ -96,15 +96,15 @@ fn inner(raw: &RawValue) -> Text<'_> {
 }
 
 impl<'a> Text<'a> {
-    /// Runs serde_json on the text.
-    fn library<T>(
+    /// Parses the text with serde_json.
+    fn parse<T>(
         self,
         read: impl FnOnce(
             &mut serde_json::Deserializer<serde_json::de::StrRead<'a>>,
         ) -> Result<T, serde_json::Error>,
     ) -> Result<T, FieldError> {
-        let mut library = serde_json::Deserializer::from_str(self.json);
-        read(&mut library).map_err(|error| FieldError::of_library(&error))
+        let mut source = serde_json::Deserializer::from_str(self.json);
+        read(&mut source).map_err(|error| FieldError::from_serde_json(&error))
     }
 
     /// Parses a string, a number, a boolean or null.
@@ -112,7 +112,7 @@ impl<'a> Text<'a> {
         match self.json.as_bytes().first() {
             Some(b'{') => Err(FieldError::invalid_type(Unexpected::Map, &visitor)),
             Some(b'[') => Err(FieldError::invalid_type(Unexpected::Seq, &visitor)),
-            Some(b'"') => match self.library(|library| BorrowedText::deserialize(library))?.0 {
+            Some(b'"') => match self.parse(|source| BorrowedText::deserialize(source))?.0 {
                 Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
                 Cow::Owned(text) => visitor.visit_string(text),
             },
@@ -120,7 +120,7 @@ impl<'a> Text<'a> {
             Some(b'f') => visitor.visit_bool(false),
             Some(b'n') => visitor.visit_unit(),
             _ => {
-                let number = self.library(|library| serde_json::Number::deserialize(library))?;
+                let number = self.parse(|source| serde_json::Number::deserialize(source))?;
                 match (number.as_u64(), number.as_i64(), number.as_f64()) {
                     (Some(number), ..) => visitor.visit_u64(number),
                     (_, Some(number), _) => visitor.visit_i64(number),
@@ -136,7 +136,7 @@ impl<'a> Text<'a> {
         if !self.json.starts_with('{') {
             return self.wrong_type(expected);
         }
-        self.library(|library| library.deserialize_map(Members))
+        self.parse(|source| source.deserialize_map(Members))
     }
 
     /// Returns the error for a value of another type than `expected`.
@@ -234,7 +234,7 @@ impl<'a> SeqAccess<'a> for Items<'a> {
     }
 }
 
-/// Forwards the methods for values without fields.
+/// Forwards these methods to [`Text::scalar`].
 macro_rules! scalars {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
@@ -255,10 +255,10 @@ impl<'a> Deserializer<'a> for Text<'a> {
     }
 
     fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
-        // A value of any type may be nested deeply, and serde_json limits the depth. It must not parse numbers,
-        // because with arbitrary precision it represents them as objects.
+        // A value of any type may be nested deeply, and serde_json limits the depth. serde_json must not parse
+        // numbers, because it represents them as objects if its feature `arbitrary_precision` is enabled.
         match self.json.as_bytes().first() {
-            Some(b'{' | b'[') => self.library(|library| library.deserialize_any(visitor)),
+            Some(b'{' | b'[') => self.parse(|source| source.deserialize_any(visitor)),
             _ => self.scalar(visitor),
         }
     }
@@ -285,14 +285,14 @@ impl<'a> Deserializer<'a> for Text<'a> {
         visitor: V,
     ) -> Result<V::Value, FieldError> {
         // `RawValue` is a newtype struct, and only serde_json can parse it.
-        self.library(|library| library.deserialize_newtype_struct(name, visitor))
+        self.parse(|source| source.deserialize_newtype_struct(name, visitor))
     }
 
     fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, FieldError> {
         if !self.json.starts_with('[') {
             return self.wrong_type(&"a list");
         }
-        let items: Vec<&RawValue> = self.library(|library| Vec::deserialize(library))?;
+        let items: Vec<&RawValue> = self.parse(|source| Vec::deserialize(source))?;
         visitor.visit_seq(Items(items.into_iter().enumerate()))
     }
 
@@ -336,7 +336,7 @@ impl<'a> Deserializer<'a> for Text<'a> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, FieldError> {
-        self.library(|library| library.deserialize_enum(name, variants, visitor))
+        self.parse(|source| source.deserialize_enum(name, variants, visitor))
     }
 }
 
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_without_regard_to_case_at_every_level() {
+    fn field_names_match_in_any_case_at_every_level() {
         let hash = B256::repeat_byte(7);
         let text = format!(
             "{{\"BLOCKHASH\":\"{hash}\",\"List\":[{{\"StorageKey\":\"0x1\",\"more\":[{{}}]}}],\"FLAG\":true}}"

@@ -36,7 +36,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Maximum duration in nanoseconds. Go stores a duration in a signed 64-bit integer.
 const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
-/// Parses a duration. A negative one expires immediately, so the result is zero.
+/// Parses a duration. The result of a negative duration is zero, because both expire immediately.
 ///
 /// # Errors
 /// Returns an error if the text is not a duration, or if it exceeds 292 years.
@@ -89,8 +89,8 @@ fn unit_of(unit: &str, text: &str) -> Result<u64, DurationError> {
     found.ok_or_else(|| DurationError::UnknownUnit { unit: unit.to_owned(), text: text.to_owned() })
 }
 
-/// Converts an amount with a unit to nanoseconds. Returns `None` if it is far beyond the maximum. Ignores the digits of
-/// the fraction that are too small to matter.
+/// Converts an amount with a unit to nanoseconds. Returns `None` if the whole part exceeds 64 bits. Ignores the digits
+/// of the fraction after the 18th, which are less than a nanosecond in every unit.
 fn amount(whole: &str, fraction: &str, unit: u64) -> Option<u128> {
     const MAX_FRACTION_DIGITS: usize = 18;
     let whole = match whole.trim_start_matches('0') {
@@ -116,7 +116,7 @@ fn quoted(text: &str) -> String {
             ' '..='\u{7f}' => out.push(character),
             _ => {
                 for byte in character.encode_utf8(&mut [0; 4]).bytes() {
-                    write!(out, "\\x{byte:02x}").expect("a String takes everything");
+                    write!(out, "\\x{byte:02x}").expect("writing to a String cannot fail");
                 }
             }
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_durations_are_refused_with_the_messages_of_go() {
+    fn invalid_durations_are_rejected_with_the_messages_of_go() {
         for (text, message) in [
             ("", r#"time: invalid duration """#),
             ("-", r#"time: invalid duration "-""#),

@@ -1,4 +1,4 @@
-//! The parameters, fields, errors and result objects that all JSON-RPC methods share.
+//! Defines the parameters, fields, errors and result objects that the JSON-RPC methods share.
 //!
 //! - [`error`] defines every error code and text. [`revert`] decodes the reason of a revert.
 //! - [`params`], [`fields`] and [`block_id`] parse what clients send.

@@ -1,4 +1,4 @@
-//! Parses the parameters of a call. Errors have geth's texts.
+//! Parses the parameters of a call. The errors of quantities and hex strings have geth's texts.
 
 use crate::error::Error;
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
@@ -76,7 +76,8 @@ pub fn string(json: &str) -> Result<Cow<'_, str>, String> {
 /// Maximum number of addresses, or of alternatives for one topic, in a filter, as in geth.
 const MAX_ALTERNATIVES: usize = 1000;
 
-/// Parses a string or a list of strings. As in geth's topics, a list that contains `null` matches everything.
+/// Parses a string or a list of strings. As in geth's topics, `null`, alone or in a list, matches everything. The
+/// result is then empty.
 pub fn one_or_many<T>(
     raw: &RawValue,
     read: impl Fn(&str) -> Result<T, String>,
@@ -120,13 +121,13 @@ fn quantity_digits(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Parses a quantity of 64 bits: hex digits after `0x`, without leading zeros.
+/// Parses a quantity of at most 64 bits: hex digits after `0x`, without leading zeros.
 pub fn quantity(text: &str) -> Result<u64, String> {
     let digits = quantity_digits(text)?;
     u64::from_str_radix(digits, 16).map_err(|_| "hex number > 64 bits".to_owned())
 }
 
-/// Parses a quantity of 256 bits.
+/// Parses a quantity of at most 256 bits.
 pub fn wide_quantity(text: &str) -> Result<U256, String> {
     let digits = quantity_digits(text)?;
     U256::from_str_radix(digits, 16).map_err(|_| "hex number > 256 bits".to_owned())

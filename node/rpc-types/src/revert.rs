@@ -7,7 +7,7 @@ const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
 /// Selector of `Panic(uint256)`.
 const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
 
-/// Returns the reason in revert data, with geth's text, or `None` if the data cannot be decoded.
+/// Returns the reason in revert data: the contract's text, or geth's text for a panic. `None` if it cannot be decoded.
 pub fn revert_reason(data: &[u8]) -> Option<String> {
     let (selector, content) = data.split_first_chunk()?;
     match *selector {
@@ -17,16 +17,16 @@ pub fn revert_reason(data: &[u8]) -> Option<String> {
     }
 }
 
-/// Reads an ABI word as a number of bytes.
-fn size(word: &[u8; 32]) -> Option<usize> {
+/// Converts an ABI word to a number of bytes; `None` if it exceeds `usize`.
+fn byte_count(word: &[u8; 32]) -> Option<usize> {
     usize::try_from(U256::from_be_bytes(*word)).ok()
 }
 
 /// Decodes one ABI string. As in geth, the padding of its last word may be missing.
 fn error_text(content: &[u8]) -> Option<String> {
-    let offset = size(content.first_chunk()?)?;
+    let offset = byte_count(content.first_chunk()?)?;
     let (length, text) = content.get(offset..)?.split_first_chunk()?;
-    let text = text.get(..size(length)?)?;
+    let text = text.get(..byte_count(length)?)?;
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use alloy_primitives::hex;
 
     #[test]
-    fn reasons_are_decoded() {
+    fn only_complete_reasons_are_decoded() {
         let text = hex!(
             "08c379a0"
             "0000000000000000000000000000000000000000000000000000000000000020"
@@ -72,8 +72,8 @@ mod tests {
         for length in 0..text.len() {
             assert_eq!(revert_reason(&text[..length]), None, "{length} bytes");
         }
-        let mut far = text;
-        far[4..36].fill(0xff);
-        assert_eq!(revert_reason(&far), None);
+        let mut huge_offset = text;
+        huge_offset[4..36].fill(0xff);
+        assert_eq!(revert_reason(&huge_offset), None);
     }
 }

@@ -37,7 +37,7 @@ impl Json {
         Self::from_text(out)
     }
 
-    /// The bytes that are sent.
+    /// Returns the text as bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.0
     }
@@ -59,7 +59,7 @@ pub trait WriteJson {
     }
 }
 
-/// Appends `0x` and the digits of a number without leading zeros, without quotes.
+/// Appends `0x` and the hex digits of a number, without leading zeros and without quotes.
 fn write_digits(out: &mut Vec<u8>, mut value: u64) {
     let mut text = [0; 18];
     let mut start = text.len();
@@ -76,7 +76,7 @@ fn write_digits(out: &mut Vec<u8>, mut value: u64) {
     out.extend_from_slice(&text[start - 2..]);
 }
 
-/// Appends a quantity of up to 256 bits as a JSON string. The least significant limb is the first.
+/// Appends a quantity as a JSON string. The first limb is the least significant.
 fn write_quantity(out: &mut Vec<u8>, limbs: &[u64]) {
     out.push(b'"');
     let top = limbs.iter().rposition(|limb| *limb != 0).unwrap_or(0);
@@ -91,7 +91,7 @@ fn write_quantity(out: &mut Vec<u8>, limbs: &[u64]) {
     out.push(b'"');
 }
 
-/// Appends bytes as a JSON string.
+/// Appends bytes as a JSON string of hex digits after `0x`.
 pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"\"0x");
     let start = out.len();
@@ -197,7 +197,7 @@ macro_rules! write_with_serde {
 }
 write_with_serde!(AccessList, SignedAuthorization, Withdrawal);
 
-/// Writes the fields of an object in order.
+/// Writes the fields of an object in the order of the calls.
 #[derive(Debug)]
 pub struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,

@@ -22,7 +22,6 @@ pub fn timeout(options: &GethDebugTracingOptions) -> Result<Option<Duration>, Er
 /// Cancels an execution when its trace has used up its time, or when the wrapped host cancels it.
 #[expect(missing_debug_implementations, reason = "`ExecutionHost` does not require it")]
 pub struct TraceTimeout<'a> {
-    /// The host that provides block hashes and caches.
     host: &'a dyn ExecutionHost,
     timeout: Option<Duration>,
     /// The deadline of the current trace.
@@ -30,7 +29,7 @@ pub struct TraceTimeout<'a> {
 }
 
 impl<'a> TraceTimeout<'a> {
-    /// Wraps a host. The time runs only between [`Self::begin`] and [`Self::end`].
+    /// Wraps a host. Time counts only between [`Self::begin`] and [`Self::end`].
     pub const fn new(host: &'a dyn ExecutionHost, timeout: Option<Duration>) -> Self {
         Self { host, timeout, end: Cell::new(None) }
     }

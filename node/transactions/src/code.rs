@@ -21,7 +21,7 @@ macro_rules! registered {
             pub const $name: Code = Code { space: $space, number: $number, description: $text };
         )*
 
-        /// All registered errors.
+        /// The errors above, for [`find`].
         const REGISTERED: &[Code] = &[$($name),*];
     };
 }
@@ -68,7 +68,7 @@ registered! {
     GOV_INVALID_DEPOSIT_DENOM = "gov" 23 "invalid deposit denom";
 }
 
-/// Returns the error with this codespace and code; [`PLAIN`] if none is registered.
+/// Returns the error of this module with this codespace and code, or [`PLAIN`] if there is none.
 pub fn find(space: &str, number: u32) -> Code {
     let mut registered = REGISTERED.iter();
     registered.find(|code| code.space == space && code.number == number).copied().unwrap_or(PLAIN)

@@ -1,6 +1,6 @@
 //! Ethereum and Cosmos transactions: decoding and sender recovery.
 //!
-//! - [`DecodedTx`] and [`RecoveredTx`] are used by all later stages; [`Senders`] creates them in batches.
+//! - [`DecodedTx`] is a transaction, and [`RecoveredTx`] has its sender as well. [`Senders`] creates them in batches.
 //! - [`cosmos`] implements Cosmos transactions.
 //! - [`may_be_participant`] excludes transactions from a search by address before they are decoded.
 //! - [`SidecarError`] states why the blobs of a submitted transaction are rejected.

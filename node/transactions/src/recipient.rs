@@ -6,9 +6,9 @@ use alloy_consensus::TxType;
 use alloy_primitives::{Address, TxKind};
 use alloy_rlp::{Decodable, Header};
 
-/// Returns whether an address that is not the sender may be a participant of an encoded transaction. If this is
-/// false, [`participants`](crate::participants) of the decoded transaction does not have the address. It is true
-/// for contract creations and for Cosmos transactions, which have to be decoded, and for malformed bytes.
+/// Returns whether [`participants`](crate::participants) of the decoded transaction may contain `address`. The result
+/// is true for contract creations and Cosmos transactions, which have to be decoded to find out, and for malformed
+/// bytes. The sender is not considered.
 ///
 /// Reads the fields up to the recipient: about 20 ns.
 pub fn may_be_participant(raw: &[u8], address: Address) -> bool {
@@ -18,7 +18,7 @@ pub fn may_be_participant(raw: &[u8], address: Address) -> bool {
     }
 }
 
-/// The recipient of an Ethereum transaction; `None` if the bytes are another transaction or malformed.
+/// Returns the recipient of an Ethereum transaction; `None` if the bytes are a Cosmos transaction or malformed.
 fn recipient(raw: &[u8]) -> Option<TxKind> {
     let (mut fields, before) = fields(raw)?;
     for _ in 0..before {
@@ -28,7 +28,7 @@ fn recipient(raw: &[u8]) -> Option<TxKind> {
     TxKind::decode(&mut fields).ok()
 }
 
-/// The encoded fields of an Ethereum transaction, and the number of fields before the recipient.
+/// Returns the encoded fields of an Ethereum transaction, and the number of fields before the recipient.
 fn fields(raw: &[u8]) -> Option<(&[u8], usize)> {
     let ty = *raw.first()?;
     let is_list = ty >= alloy_rlp::EMPTY_LIST_CODE;
@@ -62,7 +62,7 @@ mod tests {
     use alloy_primitives::{Bytes, U256, address};
 
     const SENDER: Address = address!("0x1000000000000000000000000000000000000001");
-    const NAMED: Address = address!("0x2000000000000000000000000000000000000002");
+    const LISTED: Address = address!("0x2000000000000000000000000000000000000002");
     const OTHER: Address = address!("0x3000000000000000000000000000000000000003");
 
     fn signed<T>(tx: T) -> Transaction
@@ -73,11 +73,11 @@ mod tests {
         tx.into_signed(impersonated_signature(SENDER)).into()
     }
 
-    /// One transaction of each type that can have the recipient `to`, with this input and integers of this value.
+    /// Returns a transaction of each type that can have the recipient `to`. The nonce and the gas limit are `number`.
     fn of_each_type(to: TxKind, number: u64, input: &Bytes) -> Vec<Transaction> {
         let (gas, fee, input) = (number, u128::from(number), input.clone());
         let access_list = AccessList::from(vec![alloy_eips::eip2930::AccessListItem {
-            address: NAMED,
+            address: LISTED,
             storage_keys: vec![],
         }]);
         let mut txs = vec![
@@ -137,21 +137,21 @@ mod tests {
 
     #[test]
     fn recipients_are_those_of_decoded_transactions() {
-        // The address in the input or the access list is not a recipient.
-        let input = Bytes::copy_from_slice(NAMED.as_slice());
-        for to in [TxKind::Create, TxKind::Call(NAMED), TxKind::Call(OTHER)] {
+        // The input and the access list contain this address, which does not make it the recipient.
+        let input = Bytes::copy_from_slice(LISTED.as_slice());
+        for to in [TxKind::Create, TxKind::Call(LISTED), TxKind::Call(OTHER)] {
             for number in [0, 1, 0x7f, 0x80, 0xffff, u64::MAX] {
                 for tx in of_each_type(to, number, &input) {
                     let raw = Bytes::from(tx.encoded_2718());
                     assert_eq!(recipient(&raw), Some(to), "{tx:?}");
                     let decoded = DecodedTx::decode(raw.clone()).unwrap();
                     assert_eq!(decoded.tx, tx);
-                    for address in [NAMED, OTHER, SENDER.create(number)] {
-                        let is_one =
-                            participants(&decoded.tx, SENDER, None).any(|one| one == address);
+                    for address in [LISTED, OTHER, SENDER.create(number)] {
+                        let is_in =
+                            participants(&decoded.tx, SENDER, None).any(|found| found == address);
                         let may_be = may_be_participant(&raw, address);
-                        assert!(may_be || !is_one, "{address} in {tx:?}");
-                        assert!(to == TxKind::Create || may_be == is_one, "{address} in {tx:?}");
+                        assert!(may_be || !is_in, "{address} in {tx:?}");
+                        assert!(to == TxKind::Create || may_be == is_in, "{address} in {tx:?}");
                     }
                 }
             }
@@ -164,13 +164,13 @@ mod tests {
         let raw = tx.encoded_2718();
         let after_recipient = 1 + 2 + 5 + 21;
         for end in 0..after_recipient {
-            assert!(may_be_participant(&raw[..end], NAMED), "the first {end} bytes");
+            assert!(may_be_participant(&raw[..end], LISTED), "the first {end} bytes");
         }
-        assert!(!may_be_participant(&raw, NAMED));
+        assert!(!may_be_participant(&raw, LISTED));
         for ty in [0, 0x05, 0x0a, 0x7f, 0x80, 0xbf] {
             let mut changed = raw.clone();
             changed[0] = ty;
-            assert!(may_be_participant(&changed, NAMED), "type {ty}");
+            assert!(may_be_participant(&changed, LISTED), "type {ty}");
         }
     }
 }

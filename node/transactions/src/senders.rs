@@ -1,16 +1,16 @@
 //! Recovers the senders of raw transactions in batches.
 //!
 //! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers the key from its
-//! signature, for many transactions at a time. Only decoding is done one by one. There is no state between batches
-//! except scratch space, which grows to the size of the largest batch.
+//! signature, for many transactions at a time. Decoding is done one by one, and so are further attempts to verify the
+//! signature of a Cosmos transaction. The only state between batches is scratch space as large as the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
 use alloy_primitives::{Address, Bytes};
 use std::{ops::Range, sync::Arc};
 use verify::{Job, Outcome, Reason, Recoverer, keccak256_batch, keccak256_spans};
 
-/// Authorizations of several transactions are recovered together once there are at least this many. Recovery is most
-/// efficient with this batch size.
+/// Authorizations of successive transactions are recovered together as soon as there are at least this many. Recovery
+/// is most efficient with this batch size.
 const AUTHORITIES_AT_ONCE: usize = 256;
 
 /// A recoverer with its scratch space.
@@ -22,7 +22,7 @@ pub struct Senders {
 }
 
 impl Senders {
-    /// Uses this recoverer without a chain id, so it cannot verify signatures of Cosmos transactions.
+    /// Uses this recoverer with chain id 0, which is wrong for Cosmos transactions and for most authorizations.
     pub fn new(recoverer: Recoverer) -> Self {
         Self::of_chain(recoverer, 0)
     }
@@ -33,14 +33,13 @@ impl Senders {
         Self { recoverer, chain_id, scratch: Scratch::default() }
     }
 
-    /// Decodes and recovers EIP-2718 transactions, each with its own result, in order. A few hundred
+    /// Decodes EIP-2718 transactions and recovers their senders. Returns one result for each, in order. A few hundred
     /// transactions at a time are most efficient.
     pub fn recover(
         &mut self,
         raw: &[Bytes],
     ) -> impl ExactSizeIterator<Item = Result<Arc<RecoveredTx>, RecoverError>> {
-        // The `Arc` is created here because a transaction has 400 bytes, which every caller would move
-        // otherwise.
+        // The `Arc` is created here because every caller would otherwise move the 400 bytes of a `RecoveredTx`.
         self.scratch.recover(&mut self.recoverer, raw, self.chain_id, Arc::new)
     }
 
@@ -82,13 +81,13 @@ impl Senders {
         jobs.clear();
         for (tx, range) in gathered.drain(..) {
             let found = outcomes[range].iter().flatten().map(|key| key.address.into()).collect();
-            // The authorities may have been recovered before.
+            // The authorities may already be stored.
             let _ = tx.authorities.set(found);
         }
     }
 }
 
-/// Does the same as [`Senders::recover`] for a single batch. Cannot verify signatures of Cosmos transactions.
+/// Does the same as [`Senders::recover`] for a single batch, but cannot verify signatures of Cosmos transactions.
 pub fn recover_senders(
     recoverer: &mut Recoverer,
     raw: &[Bytes],
@@ -210,7 +209,7 @@ mod tests {
             let signature = sign(7, tx.signature_hash().0);
             Transaction::from(tx.into_signed(signature)).encoded_2718().into()
         };
-        // Some transactions have one authorization, some more than are recovered together; the second has none.
+        // The second transaction has no authorization, and the fourth has more than are recovered together.
         let long: Vec<_> = list.iter().cycle().take(AUTHORITIES_AT_ONCE + 50).cloned().collect();
         let raw = [&list[..], &[], &list[..1], &long, &list[1..5], &list[4..]].map(raw);
         let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN);

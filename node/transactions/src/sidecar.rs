@@ -1,7 +1,7 @@
 //! Verifies and removes the blobs of submitted transactions (EIP-4844, EIP-7594).
 //!
 //! A block contains only the transaction, which refers to its blobs by versioned hashes. A submitted transaction
-//! must include the blobs. They are not stored, see ADR 0014.
+//! must include the blobs, which the node checks and does not store (ADR 0014).
 
 use super::tx::{DecodeError, DecodedTx};
 use alloy_consensus::Transaction as _;
@@ -14,14 +14,14 @@ use alloy_rlp::Header;
 
 /// EIP-2718 type of blob transactions.
 const TX_TYPE: u8 = 3;
-/// Maximum number of blobs of one transaction under all forks so far: 9, as many as in a block, in Prague, and 6
-/// since Osaka (EIP-7594).
+/// Maximum number of blobs of one transaction under all forks so far: the limit is 9 in Prague, as for a whole
+/// block, and 6 since Osaka (EIP-7594).
 const MAX_BLOBS: usize = 9;
 /// Maximum number of bytes that each blob adds: the blob, its commitment and its cell proofs, each with an RLP
 /// header of at most 4 bytes.
 const SIDECAR_BYTES_PER_BLOB: usize =
     (BYTES_PER_BLOB + 4) + (BYTES_PER_COMMITMENT + 4) + CELLS_PER_EXT_BLOB * (BYTES_PER_PROOF + 4);
-/// Maximum size of the blobs, commitments and proofs that are submitted with a transaction, in bytes.
+/// Maximum size of the blobs, commitments and proofs that are submitted with a transaction, in RLP bytes.
 pub const MAX_SIDECAR_BYTES: usize = MAX_BLOBS * SIDECAR_BYTES_PER_BLOB + 32;
 
 /// Why the blobs of a transaction are rejected. The texts are geth's.
@@ -78,11 +78,11 @@ pub fn is_blob_tx(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// Checks the blobs of a transaction with a sidecar of either format, under any fork, and returns the EIP-2718
-/// bytes of the transaction without them.
+/// Checks the blobs of a transaction and returns its EIP-2718 bytes without them. Accepts the sidecar formats of
+/// EIP-4844 and EIP-7594 under every fork.
 ///
-/// A blob takes 2 ms with one proof, and 20 ms with cell proofs. The first call of a process takes 2 s more, to
-/// load the trusted setup.
+/// Takes 2 ms for a blob with one proof, and 20 ms for a blob with cell proofs. The first call of a process takes
+/// 2 s more, to load the trusted setup.
 ///
 /// # Errors
 /// See [`SidecarError`].
@@ -126,7 +126,7 @@ fn unwrap(raw: &[u8]) -> Result<(Bytes, Sidecar), SidecarError> {
     Ok(([&[TX_TYPE], tx].concat().into(), sidecar))
 }
 
-/// Compares the numbers and the hashes first, which is cheap, and verifies the proofs last.
+/// Compares the numbers and the hashes first, which is cheap, and verifies the KZG proofs last.
 fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarError> {
     let want = hashes.len();
     let have = sidecar.blobs().len();
@@ -149,7 +149,7 @@ fn check(hashes: &[B256], sidecar: &Sidecar) -> Result<(), SidecarError> {
     if have != want {
         return Err(SidecarError::Proofs { have, want });
     }
-    // Without the tables for computing proofs, because proofs are only verified here.
+    // No tables are precomputed: they speed up computing proofs, and proofs are only verified here.
     let setup = c_kzg::ethereum_kzg_settings(0);
     sidecar.validate(hashes, setup).map_err(|_| SidecarError::Proof)
 }
@@ -166,7 +166,7 @@ mod tests {
     };
     use alloy_primitives::Signature;
 
-    /// Two blobs of small field elements, with sidecars of both formats.
+    /// Returns the sidecars of the same two blobs in both formats.
     fn sidecars() -> [Sidecar; 2] {
         let setup = c_kzg::ethereum_kzg_settings(0);
         let byte = |salt: u8, at: usize| {
@@ -276,8 +276,8 @@ mod tests {
         }
         let trailing = without_blobs(&[raw.as_slice(), &[0]].concat());
         assert_eq!(trailing, Err(DecodeError::Trailing(1).into()));
-        // Damages each byte before the blobs. The result is not always an error, because the chain id and the
-        // signature of the transaction are not checked here.
+        // Damages one byte of the transaction at a time. The result is not always an error, because the chain id
+        // and the signature of the transaction are not checked here.
         for at in 1..150 {
             let mut damaged = raw.clone();
             damaged[at] ^= 0x80;

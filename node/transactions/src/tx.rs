@@ -5,7 +5,7 @@
 //! fork: whether a high `s`, a transaction type or a chain id is valid is decided when the block is known.
 //!
 //! A Cosmos transaction (type 0x0a) takes the same steps. Its signature is in the batch twice, once for each
-//! possible recovery id.
+//! parity, because the signature does not contain the parity.
 
 use alloy_consensus::{
     EthereumTxEnvelope, SignableTransaction, Transaction as _, TxEip4844, TxLegacy, Typed2718 as _,
@@ -31,13 +31,13 @@ const HALF_ORDER: U256 = U256::from_limbs([
 /// A decoded transaction of any Ethereum type. A blob transaction has no sidecar.
 pub type Transaction = EthereumTxEnvelope<TxEip4844>;
 
-/// Returns the address of the contract that a transaction of `sender` creates, if it succeeds.
+/// Returns the address of the contract that a transaction of `sender` creates if it succeeds; `None` for a call.
 pub fn created_contract(tx: &Transaction, sender: Address) -> Option<Address> {
     tx.is_create().then(|| sender.create(tx.nonce()))
 }
 
-/// Returns the participants of a transaction other than its sender: the recipient, the contract that it creates, and
-/// the recipients of the messages of `cosmos`.
+/// Returns the participants of a transaction in addition to its sender: the recipient, the contract that it creates,
+/// and the recipients of the messages of `cosmos`. An address may occur repeatedly.
 pub fn participants<'a>(
     tx: &Transaction,
     sender: Address,
@@ -77,7 +77,7 @@ pub enum RecoverError {
     /// No public key can be recovered from the signature.
     #[error("invalid signature: {}", signature_reason(*.0))]
     Signature(Reason),
-    /// The signature of a Cosmos transaction does not belong to its signer.
+    /// The signature of a Cosmos transaction is not valid for its signer and its content.
     #[error(transparent)]
     Cosmos(Box<Refusal>),
 }
@@ -161,12 +161,12 @@ impl DecodedTx {
     }
 
     fn decode_cosmos(raw: Bytes, hash: B256) -> Result<Self, DecodeError> {
-        let wrong = |refusal| DecodeError::Cosmos(Box::new(refusal));
-        let tx = CosmosTx::decode(&raw[1..], Signatures::Required).map_err(wrong)?;
+        let to_error = |refusal| DecodeError::Cosmos(Box::new(refusal));
+        let tx = CosmosTx::decode(&raw[1..], Signatures::Required).map_err(to_error)?;
         Ok(Self { raw, tx: tx.ethereum_form(), hash, cosmos: Some(Arc::new(tx)) })
     }
 
-    /// Returns the transaction. If it is a Cosmos transaction, its stated amounts are now in this unit.
+    /// Returns the transaction. The stated amounts of a Cosmos transaction are interpreted in this unit.
     #[must_use]
     pub fn in_unit(mut self, unit: TokenUnit) -> Self {
         if let Some(cosmos) = self.cosmos.take_if(|cosmos| cosmos.unit() != unit) {
@@ -193,12 +193,12 @@ impl DecodedTx {
         }
     }
 
-    /// Does the same as [`Self::job_hashed`] with the other parity, for signatures without a parity.
+    /// Does the same as [`Self::job_hashed`] with the other parity for a Cosmos transaction; `None` for others.
     pub(super) fn second_job(&self, digest: [u8; 32]) -> Option<Job> {
         self.cosmos.as_ref().map(|_| Job { recovery_id: 1, ..self.job_hashed(digest) })
     }
 
-    /// Appends the signing payload. `chain_id` is the chain id of Cosmos transactions, which do not contain it.
+    /// Appends the signing payload. Only Cosmos transactions use `chain_id`, which they sign but do not contain.
     pub(super) fn encode_for_signing(&self, chain_id: u64, out: &mut Vec<u8>) {
         if let Some(cosmos) = &self.cosmos {
             out.extend(cosmos.sign_bytes(chain_id));
@@ -236,7 +236,7 @@ impl DecodedTx {
     /// Does the same as [`Self::finish`] for a Cosmos transaction. Either recovered key may be the signer's.
     ///
     /// # Errors
-    /// [`RecoverError::Cosmos`] if neither is and no other accepted form was signed, or if `s` is in the upper half.
+    /// [`RecoverError::Cosmos`] with an error of [`CosmosTx::check_signature_form`] or [`CosmosTx::verify_signature`].
     pub(super) fn finish_cosmos(
         self,
         outcomes: [&Outcome; 2],
@@ -244,11 +244,11 @@ impl DecodedTx {
     ) -> Result<RecoveredTx, RecoverError> {
         let Self { raw, tx, hash, cosmos } = self;
         let mut cosmos = cosmos.expect("only called for a Cosmos transaction");
-        let wrong = |refusal| RecoverError::Cosmos(Box::new(refusal));
-        cosmos.check_signature_form().map_err(wrong)?;
-        let signed = |key: &Key| cosmos.is_signed_by(&compressed(key), key.address.into());
-        let of_sign_bytes = outcomes.into_iter().flatten().any(signed);
-        Arc::make_mut(&mut cosmos).verify_signature(of_sign_bytes, chain_id).map_err(wrong)?;
+        let to_error = |refusal| RecoverError::Cosmos(Box::new(refusal));
+        cosmos.check_signature_form().map_err(to_error)?;
+        let is_signer = |key: &Key| cosmos.is_signed_by(&compressed(key), key.address.into());
+        let signs_bytes = outcomes.into_iter().flatten().any(is_signer);
+        Arc::make_mut(&mut cosmos).verify_signature(signs_bytes, chain_id).map_err(to_error)?;
         let sender = cosmos.signer.address;
         let (authorities, cosmos) = (OnceLock::new(), Some(cosmos));
         Ok(RecoveredTx { raw, tx, hash, sender, high_s: false, authorities, cosmos })
@@ -268,8 +268,8 @@ fn compressed(key: &Key) -> [u8; PUBLIC_KEY_BYTES] {
 }
 
 impl RecoveredTx {
-    /// Returns the transaction. If it is a Cosmos transaction, its stated amounts are now in this unit. The unit
-    /// depends on the chain and the block. Recovery knows neither, so amounts are in wei at first.
+    /// Returns the transaction. The stated amounts of a Cosmos transaction are interpreted in this unit, which depends
+    /// on the chain and the block. Recovery knows neither, and interprets the amounts as wei.
     #[must_use]
     pub fn in_unit(self: Arc<Self>, unit: TokenUnit) -> Arc<Self> {
         match &self.cosmos {
@@ -282,24 +282,24 @@ impl RecoveredTx {
         }
     }
 
-    /// Returns whether it has an [`impersonated_signature`].
+    /// Returns whether the transaction has an [`impersonated_signature`].
     pub fn is_impersonated(&self) -> bool {
         let sender = U256::from_be_bytes(self.sender.into_word().0);
         let signature = self.tx.signature();
         self.cosmos.is_none() && signature.r() == sender && signature.s() == sender
     }
 
-    /// Returns its EIP-2718 type.
+    /// Returns the EIP-2718 type.
     pub fn ty(&self) -> u8 {
         if self.cosmos.is_some() { cosmos::TX_TYPE } else { self.tx.ty() }
     }
 
-    /// Returns the authorities of those authorizations that can be valid on this chain (EIP-7702). Those that
-    /// [`super::Senders::recover_authorities`] has not recovered are recovered now, one by one.
+    /// Returns the authorities of those authorizations that can be valid on this chain (EIP-7702). Recovers them one
+    /// by one, unless they are stored because of an earlier call or [`super::Senders::recover_authorities`].
     pub fn authorities(&self, chain_id: u64) -> &[Address] {
         self.authorities.get_or_init(|| {
-            let ours = authorizations(&self.tx, chain_id);
-            ours.filter_map(|auth| auth.recover_authority().ok()).collect()
+            let for_chain = authorizations(&self.tx, chain_id);
+            for_chain.filter_map(|auth| auth.recover_authority().ok()).collect()
         })
     }
 
@@ -315,8 +315,8 @@ fn authorizations(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = &Sign
     list.filter(move |auth| auth.chain_id.is_zero() || auth.chain_id == chain_id)
 }
 
-/// Returns the input of `verify` for each authorization that can be valid (EIP-7702: a parity of 0 or 1 and a
-/// low `s`).
+/// Returns the input of `verify` for each authorization that can be valid on this chain (EIP-7702: a parity of 0
+/// or 1 and a low `s`).
 pub(super) fn authority_jobs(tx: &Transaction, chain_id: u64) -> impl Iterator<Item = Job> {
     let valid = |auth: &&SignedAuthorization| auth.y_parity() <= 1 && auth.s() <= HALF_ORDER;
     authorizations(tx, chain_id).filter(valid).map(|auth| Job {

@@ -96,7 +96,7 @@ impl<'a> HeaderObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    /// Converts the header to that of the pending block: as in geth, it has no hash, nonce and miner.
+    /// Converts the header to that of the pending block: as in geth, its hash, nonce and miner are `null`.
     pub fn pending(self) -> Self {
         Self { hash: None, nonce: None, miner: None, ..self }
     }
@@ -150,7 +150,7 @@ impl HeaderObject<'_> {
     }
 }
 
-/// Approximate length of a header with all fields.
+/// Approximate length of the text of a header with all fields, in bytes.
 const HEADER_SIZE_HINT: usize = 2048;
 
 impl WriteJson for HeaderObject<'_> {

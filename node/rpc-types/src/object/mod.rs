@@ -1,4 +1,4 @@
-//! Defines the result objects, with the fields of the execution-apis specification, and in geth's form if the
+//! Defines the result objects. They have the fields of the execution-apis specification, in geth's form if the
 //! specification leaves a choice. This module does not read storage.
 
 mod block;
@@ -28,13 +28,12 @@ mod tests {
     use storage::{ReceiptOutcome, StoredReceipt};
     use transactions::Transaction;
 
-    /// Asserts that the writer of a value writes what serde writes.
-    fn compare(value: &(impl WriteJson + Serialize)) {
+    fn assert_written_as_by_serde(value: &(impl WriteJson + Serialize)) {
         let written = String::from_utf8(Json::write(value).bytes().to_vec()).unwrap();
         assert_eq!(written, serde_json::to_string(value).unwrap());
     }
 
-    /// Returns transactions of every type, which together use every field.
+    /// Returns transactions of every Ethereum type, which together have every field.
     fn transactions() -> Vec<Transaction> {
         let signature = Signature::new(U256::from(7) << 200, U256::from(9), true);
         let to = Address::repeat_byte(3);
@@ -100,10 +99,10 @@ mod tests {
             let hash = B256::repeat_byte(4);
             let ommers = vec![old.clone()];
             let block = Block { header, hash, ommers, withdrawals, ..Block::default() };
-            compare(&HeaderObject::new(hash, &block.header));
+            assert_written_as_by_serde(&HeaderObject::new(hash, &block.header));
             let mut full = Vec::new();
             for (index, tx) in transactions().into_iter().enumerate() {
-                compare(&TransactionObject::pending(&tx, hash, sender));
+                assert_written_as_by_serde(&TransactionObject::pending(&tx, hash, sender));
                 let mined = MinedTx {
                     block: &block,
                     index,
@@ -113,7 +112,7 @@ mod tests {
                     sender,
                     cosmos: None,
                 };
-                compare(&TransactionObject::mined(&mined));
+                assert_written_as_by_serde(&TransactionObject::mined(&mined));
                 full.push(TransactionObject::mined(&mined));
                 let root = ReceiptOutcome::PostState(B256::repeat_byte(5));
                 for outcome in [ReceiptOutcome::Status(true), ReceiptOutcome::Status(false), root] {
@@ -128,7 +127,7 @@ mod tests {
                         blob_gas_price: Some(1 << 65),
                         ..ReceiptContext::default()
                     };
-                    compare(&ReceiptObject::new(&mined, &receipt, context));
+                    assert_written_as_by_serde(&ReceiptObject::new(&mined, &receipt, context));
                 }
             }
             compare(&BlockObject::new(&block, Transactions::Full(full)));

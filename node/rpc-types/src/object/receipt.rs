@@ -7,7 +7,7 @@ use serde::Serialize;
 use state::stored::MinedTx;
 use storage::{ReceiptOutcome, StoredReceipt};
 
-/// A log. `removed` is set if its block was undone after a client had been notified of it.
+/// A log. `removed` is true if the block was undone after a client had been notified of the log.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogObject<'a> {
@@ -57,7 +57,7 @@ impl<'a> LogObject<'a> {
         }
     }
 
-    /// Marks a log of a block that was undone.
+    /// Sets `removed`, for a log of a block that was undone.
     #[must_use]
     pub const fn into_removed(self) -> Self {
         Self { removed: true, ..self }
@@ -147,9 +147,9 @@ impl<'a> ReceiptObject<'a> {
     }
 }
 
-/// Approximate length of a log without data.
+/// Approximate length of the text of a log without data, in bytes.
 const LOG_SIZE_HINT: usize = 750;
-/// Approximate length of a receipt without logs. Most of it is the bloom filter.
+/// Approximate length of the text of a receipt without logs, in bytes. Almost half of it is the bloom filter.
 const RECEIPT_SIZE_HINT: usize = 1200;
 
 impl WriteJson for LogObject<'_> {

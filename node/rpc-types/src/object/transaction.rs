@@ -47,18 +47,19 @@ pub struct TransactionObject {
     y_parity: Option<U64>,
 }
 
-/// EIP-155: the offset of `v` in a legacy transaction without a chain id, and with one.
+/// `v` of a legacy transaction without a chain id is this number plus the parity.
 const V_UNPROTECTED: u64 = 27;
+/// `v` of a legacy transaction with a chain id is twice the id plus this number plus the parity (EIP-155).
 const V_PROTECTED: u64 = 35;
 
 impl TransactionObject {
-    /// A transaction that is not signed yet.
+    /// Creates the object of a transaction that is not signed yet.
     pub fn unsigned(tx: &Transaction, hash: B256, sender: Address) -> Self {
         let chain_id = None;
         Self { v: U128::ZERO, chain_id, ..Self::pending(tx, hash, sender) }
     }
 
-    /// A pending transaction. Its `gasPrice` is the maximum that it pays.
+    /// Creates the object of a pending transaction. `gasPrice` is the maximum price that the transaction pays.
     pub fn pending(tx: &Transaction, hash: B256, sender: Address) -> Self {
         let dynamic = tx.is_dynamic_fee();
         let signature = tx.signature();
@@ -96,20 +97,20 @@ impl TransactionObject {
         }
     }
 
-    /// A pending transaction of any type, which may be a Cosmos transaction.
+    /// Creates the object of a pending transaction, which may be a Cosmos transaction.
     pub fn pooled(tx: &RecoveredTx) -> Self {
         Self::pending(&tx.tx, tx.hash, tx.sender).or_cosmos(tx.cosmos.as_ref().map(|_| &tx.raw))
     }
 
-    /// Represents a Cosmos transaction as the transfer that it is equivalent to, with a type of its own. The input is
-    /// the encoded `TxRaw`.
+    /// Completes an object that was created from the Ethereum form of a Cosmos transaction: the type becomes that of
+    /// Cosmos transactions, and the input becomes the encoded `TxRaw`. `raw` is `None` for other transactions.
     fn or_cosmos(self, raw: Option<&Bytes>) -> Self {
         let Some(raw) = raw else { return self };
         let tx_type = U64::from(TX_TYPE);
         Self { tx_type, input: raw.slice(1..), chain_id: None, ..self }
     }
 
-    /// A mined transaction. Its `gasPrice` is the price that it paid.
+    /// Creates the object of a mined transaction. `gasPrice` is the price that the transaction paid.
     pub fn mined(mined: &state::stored::MinedTx<'_>) -> Self {
         let header = &mined.block.header;
         let price = mined.tx.effective_gas_price(header.base_fee_per_gas);
@@ -125,7 +126,7 @@ impl TransactionObject {
     }
 }
 
-/// Approximate length of a transaction without input.
+/// Approximate length of the text of a transaction without input, in bytes.
 const TX_SIZE_HINT: usize = 900;
 
 impl WriteJson for TransactionObject {

@@ -7,8 +7,8 @@ use super::{ACCOUNT_NUMBER, CosmosTx, message::Message};
 use proto::cosmos::base::v1beta1::Coin;
 use serde_json::{Map, Value, json};
 
-/// Returns the document; `None` if a message has no Amino form. It contains the fee payer if the transaction
-/// states one, as in the SDK's `AminoSignFee`. A fee granter cannot be stated.
+/// Returns the document; `None` if a message has no Amino form or the transaction has extension options. The document
+/// contains the fee payer if the transaction states one, as in the SDK's `AminoSignFee`. There are no fee granters.
 pub(super) fn document(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     let mut document = without_payer(tx, chain_id)?;
     let payer = tx.auth_info.fee.as_ref().map_or("", |fee| &fee.payer);
@@ -40,10 +40,10 @@ pub(super) fn without_payer(tx: &CosmosTx, chain_id: u64) -> Option<Value> {
     Some(document)
 }
 
-/// Encodes the document as it is signed: sorted, without white space, with Go's escapes.
+/// Encodes the document as it is signed: with sorted keys, without white space, with the escapes of Go's JSON encoder.
 pub(super) fn bytes(document: &Value) -> Vec<u8> {
     let mut text = String::new();
-    sorted(document, &mut text);
+    write_sorted(document, &mut text);
     let escapes = [
         ('<', "\\u003c"),
         ('>', "\\u003e"),
@@ -59,8 +59,8 @@ pub(super) fn bytes(document: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Writes keys in ascending order, for any order of the map.
-fn sorted(value: &Value, out: &mut String) {
+/// Appends JSON with the keys in ascending order. The order of `Map` depends on the features of serde_json.
+fn write_sorted(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
@@ -70,7 +70,7 @@ fn sorted(value: &Value, out: &mut String) {
                 out.push_str(if at == 0 { "" } else { "," });
                 out.push_str(&Value::from(key.as_str()).to_string());
                 out.push(':');
-                sorted(value, out);
+                write_sorted(value, out);
             }
             out.push('}');
         }
@@ -78,7 +78,7 @@ fn sorted(value: &Value, out: &mut String) {
             out.push('[');
             for (at, value) in items.iter().enumerate() {
                 out.push_str(if at == 0 { "" } else { "," });
-                sorted(value, out);
+                write_sorted(value, out);
             }
             out.push(']');
         }

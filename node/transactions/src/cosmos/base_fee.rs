@@ -1,11 +1,11 @@
 //! Computes the base fee of Cosmos transactions: with its fraction of a wei since rules version 1, and in whole wei
-//! before. Ethereum transactions always pay the whole wei of the header.
+//! before. Ethereum transactions always pay the base fee of the header, which is in whole wei.
 
 use chain::{ChainSpec, RulesVersion};
 use feemarket::{Event, LegacyDec, Market, store::StoredEvent};
 
-/// Returns the base fee in wei in the block with this height and this whole base fee. `market` is the fee market
-/// at the beginning of the block.
+/// Returns the base fee, in wei, in the block with this height. `whole` is the base fee in the header of the block,
+/// and `market` is the fee market at the beginning of the block. Without a market, the result is `whole`.
 pub fn base_fee(spec: &ChainSpec, height: u64, whole: u64, market: Option<&Market>) -> LegacyDec {
     let exact = market.filter(|_| spec.rules_version(height) >= RulesVersion::V1);
     exact.map_or_else(|| LegacyDec::from(whole), Market::base_fee_in_wei)

@@ -19,7 +19,7 @@ use storage::Account;
 /// The context of the checks, in addition to the account of the signer.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainFacts<'a> {
-    /// Prefix of addresses.
+    /// Bech32 prefix of addresses.
     pub prefix: &'a str,
     /// The chain's token, with its unit in the block that would contain the transaction.
     pub token: Token<'a>,
@@ -40,14 +40,14 @@ pub struct ChainFacts<'a> {
 /// The result of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Price per gas that is paid, in wei, with its fraction.
+    /// Price that is paid per unit of gas, in wei, with its fraction.
     pub price: LegacyDec,
     /// Fee that is charged before the messages are executed, in wei.
     pub fee: U256,
 }
 
-/// Checks everything except the signature and the sequence. The pool may hold a transaction until the sequences
-/// before its own have arrived.
+/// Checks everything that depends on the chain, except the signature and the sequence. [`check_sequence`] is separate
+/// because the pool can hold a transaction until those with the earlier sequences arrive.
 ///
 /// # Errors
 /// The first reason for a rejection.
@@ -101,10 +101,10 @@ pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
     )))
 }
 
-/// Checks that the sequence is the next one of the account, and not the maximum.
+/// Checks that the sequence is the next one of the account, and not the maximum of `u64`.
 ///
 /// # Errors
-/// If it is not.
+/// See [`sequence_mismatch`].
 pub fn check_sequence(tx: &CosmosTx, account: &Account) -> Result<(), Refusal> {
     let (expected, got) = (account.nonce, tx.sequence());
     if got == expected && got != u64::MAX {

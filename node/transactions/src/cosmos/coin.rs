@@ -12,14 +12,14 @@ const MAX_DIGITS: usize = 78;
 /// # Errors
 /// [`Refusal`] if the text is not an amount.
 pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
-    let wrong = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
+    let error = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, denom) = text.split_at(digits);
     let is_named = denom.starts_with(|first: char| first.is_ascii_alphabetic());
     if amount.is_empty() || !is_named || denom.contains([',', ' ']) {
-        return Err(wrong());
+        return Err(error());
     }
-    let amount = self::amount(amount).ok_or_else(wrong)?.to_string();
+    let amount = self::amount(amount).ok_or_else(error)?.to_string();
     Ok(Coin { denom: denom.to_owned(), amount })
 }
 
@@ -31,7 +31,7 @@ fn amount(digits: &str) -> Option<U256> {
     is_decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
 }
 
-/// Returns the amount of at most one coin. Its name is checked when the chain's token is known, see [`foreign`].
+/// Returns the amount of the only coin, which must not be zero; zero without a coin. [`foreign`] checks its name.
 pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coins {
         [] => Ok(U256::ZERO),
@@ -39,7 +39,7 @@ pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
             Some(amount) if !amount.is_zero() => Ok(amount),
             _ => Err(invalid_coins(format!("{}{}", coin.amount, coin.denom))),
         },
-        // At most one of several tokens exists on this chain.
+        // Each token may occur only once, and a chain has only one token.
         several => {
             let shown = several.iter().map(|coin| format!("{}{}", coin.amount, coin.denom));
             Err(invalid_coins(shown.collect::<Vec<_>>().join(",")))

@@ -2,33 +2,33 @@
 //!
 //! Two renderings are in use: that of cosmos/evm, with a field `msg0`, `msg1`, ... for each message and types
 //! derived from the JSON; and the older one of Ethermint, with a list `msgs` of a single type and the fee payer in
-//! the fee. In both, the domain's `verifyingContract` is the text `cosmos`. Parsers of typed data reject a text
-//! there, so the library is used only to resolve types and to hash values.
+//! the fee. In both, the domain's `verifyingContract` is the text `cosmos`. The library's parser of typed data rejects
+//! a text there, so the library is used only to resolve types and to hash values.
 
 use super::{CosmosTx, message::Message};
 use alloy_dyn_abi::eip712::{Eip712Types, PropertyDef, Resolver};
 use alloy_primitives::{B256, keccak256};
 use serde_json::{Map, Value, json};
 
-/// Maximum number of types whose names differ only by their number; the limit of cosmos/evm.
+/// Maximum number of types whose names differ only in the number at the end; the limit of cosmos/evm.
 const MAX_TWINS: usize = 1000;
 
 /// Returns the digest of cosmos/evm's rendering; `None` if the document has no such rendering.
 pub(super) fn digest(document: &Value, chain_id: u64) -> Option<B256> {
     let mut message = document.as_object()?.clone();
     let messages = message.remove("msgs")?;
-    // The rendering has no field for the timeout height, which would not be signed. It is rejected, as in cosmos/evm.
+    // The rendering has no field for the timeout height, so it would not be signed. cosmos/evm rejects it, too.
     if message.contains_key("timeout_height") {
         return None;
     }
     let mut types = base_types();
     let mut fields = tx_fields();
-    for (index, each) in messages.as_array()?.iter().enumerate() {
+    for (index, item) in messages.as_array()?.iter().enumerate() {
         let name = format!("msg{index}");
-        let kind = each.get("type")?.as_str()?.rsplit('/').next()?;
-        let kind = add_type(&mut types, &format!("Type{kind}"), "_", each.as_object()?)?;
+        let kind = item.get("type")?.as_str()?.rsplit('/').next()?;
+        let kind = add_type(&mut types, &format!("Type{kind}"), "_", item.as_object()?)?;
         fields.push(property(&kind, &name));
-        message.insert(name, each.clone());
+        message.insert(name, item.clone());
     }
     types.insert("Tx".to_owned(), fields);
     hash(types, &message.into(), chain_id)
@@ -125,8 +125,8 @@ fn tx_fields() -> Vec<PropertyDef> {
     fields.into_iter().map(|(kind, name)| property(kind, name)).collect()
 }
 
-/// Adds the type of a JSON object, and those of the objects in it, and returns its name; `None` if there are too
-/// many of the same name. Fields are in descending order of their names.
+/// Adds the types of a JSON object and of the objects in it, and returns the name of the former; `None` if there are
+/// [`MAX_TWINS`] other types of the same name. Fields are in descending order of their names.
 fn add_type(
     types: &mut Eip712Types,
     root: &str,
@@ -157,8 +157,8 @@ fn add_type(
         fields.push(property(&format!("{kind}{list}"), name));
     }
     let name = if prefix == "_" { root.to_owned() } else { camel(prefix) };
-    for twin in 0..MAX_TWINS {
-        let numbered = format!("{name}{twin}");
+    for number in 0..MAX_TWINS {
+        let numbered = format!("{name}{number}");
         match types.get(&numbered) {
             Some(known) if *known == fields => return Some(numbered),
             Some(_) => {}

@@ -3,26 +3,26 @@
 use super::error::{Refusal, tx_decode, unauthorized};
 use chain::RulesVersion;
 
-/// The features of a transaction's encoding that rules versions treat differently. Its bytes state neither the
-/// version nor the height, so they are recorded while it is decoded and checked for a block later.
+/// The features of a transaction's encoding that rules versions treat differently. A transaction states neither the
+/// version nor the height, so decoding and verification record the features, which are checked later for a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
     /// Some fields state a default value explicitly.
     pub(super) defaults: bool,
-    /// It has messages of `cosmos.gov.v1beta1`.
+    /// The transaction has messages of `cosmos.gov.v1beta1`.
     pub(super) v1beta1_messages: bool,
     /// The fee payer is stated in the Amino document that was signed.
     pub(super) signed_payer: bool,
-    /// A part that the signature does not cover, so that anyone could change it and with it the transaction's hash.
+    /// A part that the signature does not cover. Anyone could change the part, which changes the transaction's hash.
     pub(super) unsigned: Option<&'static str>,
 }
 
 impl Form {
-    /// Checks the encoding. Version 0 rejects what version 1 added, and version 1 rejects parts that are not
-    /// signed.
+    /// Checks the encoding. Version 0 rejects the features that version 1 added, and later versions reject parts that
+    /// are not signed.
     ///
     /// # Errors
-    /// The reason for which these rules reject the encoding.
+    /// The reason why these rules reject the encoding.
     pub(super) fn check(self, rules: RulesVersion) -> Result<(), Refusal> {
         if rules >= RulesVersion::V1 {
             return match self.unsigned {

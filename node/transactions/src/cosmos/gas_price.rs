@@ -21,7 +21,7 @@ pub struct GasPrice {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GasPriceError {
-    /// It does not begin with a decimal.
+    /// The text does not begin with a valid decimal.
     #[error("{text:?} is not a price of gas, such as 0.5atest: {reason}")]
     Amount {
         /// The text.
@@ -45,14 +45,14 @@ pub enum GasPriceError {
 impl FromStr for GasPrice {
     type Err = GasPriceError;
 
-    /// Reads digits with an optional fraction, which may begin with the point, and the name of a token. White
-    /// space around both is skipped, as in the SDK.
+    /// Reads a decimal, whose digits before the point may be missing, and the name of a token. White space around
+    /// both is skipped, as in the SDK.
     fn from_str(text: &str) -> Result<Self, GasPriceError> {
         let trimmed = text.trim();
         let is_decimal = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
         let (digits, denom) = trimmed.split_at(trimmed.bytes().take_while(is_decimal).count());
-        let zero = if digits.starts_with('.') { "0" } else { "" };
-        let amount = format!("{zero}{digits}").parse();
+        let leading_zero = if digits.starts_with('.') { "0" } else { "" };
+        let amount = format!("{leading_zero}{digits}").parse();
         let amount =
             amount.map_err(|reason| GasPriceError::Amount { text: text.to_owned(), reason })?;
         let denom = denom.trim_start();

@@ -1,4 +1,4 @@
-//! Decodes the messages of Cosmos transactions from `Any`, and checks what needs no state.
+//! Decodes the messages of Cosmos transactions from `Any`, and checks what can be checked without the state.
 
 use super::{
     coin,
@@ -33,22 +33,22 @@ use std::fmt;
 
 /// Maximum number of messages in a proposal.
 const MAX_PROPOSED: usize = 8;
-/// Maximum length of the metadata of a proposal or a vote, in characters; the SDK's limit.
+/// Maximum length of a proposal's title, and of the metadata of a proposal or a vote, in characters; the SDK's limit.
 const MAX_METADATA_CHARS: usize = 255;
 /// Maximum number of addresses in an access control list. Each contract creation and each call searches a list.
 const MAX_LISTED: usize = 256;
 /// Maximum length of a proposal's summary, in characters: 40 times that of metadata, as in the SDK.
 const MAX_SUMMARY_CHARS: usize = 40 * MAX_METADATA_CHARS;
 
-/// Maximum length of the title of a text proposal, in characters; the SDK's limit.
+/// Maximum length of the title of a text proposal of `v1beta1`, in characters; the SDK's limit.
 const MAX_FORMER_TITLE_CHARS: usize = 140;
-/// Maximum length of the description of a text proposal, in characters; the SDK's limit.
+/// Maximum length of the description of a text proposal of `v1beta1`, in characters; the SDK's limit.
 const MAX_FORMER_DESCRIPTION_CHARS: usize = 10_000;
 
 /// An account in a message.
 #[derive(Clone, Debug)]
 pub struct MessageAccount {
-    /// The Bech32 prefix of the address, in lower case. It must be the chain's.
+    /// The Bech32 prefix of the address, in lower case. It must be the prefix of the chain's addresses.
     pub(super) prefix: String,
     /// The account.
     pub address: Address,
@@ -72,13 +72,13 @@ impl MessageAccount {
     }
 
     pub(super) fn read(text: &str) -> Result<Self, Refusal> {
-        let wrong = |reason: String| invalid_address(format!("{text}: {reason}"));
+        let invalid = |reason: String| invalid_address(format!("{text}: {reason}"));
         if text.is_empty() {
             return Err(invalid_address("empty address string is not allowed"));
         }
-        let (prefix, bytes) = decode_any(text).map_err(|error| wrong(error.to_string()))?;
+        let (prefix, bytes) = decode_any(text).map_err(|error| invalid(error.to_string()))?;
         let address = Address::try_from(bytes.as_slice());
-        let address = address.map_err(|_| wrong(format!("{} bytes, want 20", bytes.len())))?;
+        let address = address.map_err(|_| invalid(format!("{} bytes, want 20", bytes.len())))?;
         let is_upper_case = text.bytes().any(|byte| byte.is_ascii_uppercase());
         Ok(Self { prefix, address, is_upper_case })
     }
@@ -95,7 +95,7 @@ impl fmt::Display for MessageAccount {
     }
 }
 
-/// `/cosmos.bank.v1beta1.MsgSend`.
+/// A transfer of tokens, `cosmos.bank.v1beta1.MsgSend`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Send {
     /// The account that pays.
@@ -113,11 +113,11 @@ pub struct Send {
 pub struct Submission {
     /// The account that proposes.
     pub proposer: MessageAccount,
-    /// The parameters that the proposal changes.
+    /// The new parameters that the proposal sets.
     pub updates: Vec<Update>,
-    /// The first deposit, in the token's base unit.
+    /// The initial deposit, in base units of the token; it may be zero.
     pub deposit: U256,
-    /// The message. One of `cosmos.gov.v1beta1` is converted to `v1`.
+    /// The message, which is converted to `v1` if it was sent as one of `cosmos.gov.v1beta1`.
     pub message: MsgSubmitProposal,
     /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
     pub is_v1beta1: bool,
@@ -167,7 +167,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Decodes a message and checks what needs no state.
+    /// Decodes a message and checks what can be checked without the state.
     pub(super) fn read(any: &Any, reader: &mut Reader) -> Result<Self, Refusal> {
         let kind = any.type_url.as_str();
         if kind == MsgSend::type_url() {
@@ -269,7 +269,7 @@ impl Message {
         of_recipient || self.signer().is_upper_case
     }
 
-    /// Returns its protobuf type URL.
+    /// Returns the protobuf type URL.
     pub fn type_url(&self) -> String {
         match self {
             Self::Send(_) => MsgSend::type_url(),
@@ -282,7 +282,7 @@ impl Message {
         }
     }
 
-    /// Returns whether the message was sent as one of `cosmos.gov.v1beta1`, as by older wallets.
+    /// Returns whether the message was sent as one of `cosmos.gov.v1beta1`, which older wallets use.
     pub const fn is_v1beta1(&self) -> bool {
         match self {
             Self::Send(_) => false,
@@ -339,7 +339,7 @@ impl Message {
         }
     }
 
-    /// Returns the account that receives the amount of [`Self::value`].
+    /// Returns the account that receives the amount of [`Self::value`]; that of governance if there is none.
     pub(super) fn recipient(&self) -> Address {
         match self {
             Self::Send(send) => send.to.address,
@@ -347,7 +347,7 @@ impl Message {
         }
     }
 
-    /// Returns the gas of the message's execution, which is about what the same writes would cost a contract.
+    /// Returns the gas of the message's execution, which is approximately the gas of a contract with the same writes.
     pub fn gas(&self) -> u64 {
         match self {
             Self::Send(_) => 21_000,
@@ -357,7 +357,7 @@ impl Message {
     }
 }
 
-/// Reads a message of a proposal: new and valid parameters, with the authority of governance.
+/// Decodes a message of a proposal, which must set valid parameters in the name of the account of governance.
 ///
 /// # Errors
 /// [`Refusal`] for other messages, another authority, or invalid parameters.
@@ -426,7 +426,7 @@ fn metadata(text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Returns a total amount that is not zero.
+/// Returns the amount of exactly one coin, which must not be zero.
 fn positive_total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coin::total(coins)? {
         amount if amount.is_zero() => Err(invalid_coins("")),
@@ -434,7 +434,7 @@ fn positive_total(coins: &[Coin]) -> Result<U256, Refusal> {
     }
 }
 
-/// Converts a proposal of `cosmos.gov.v1beta1` to `v1`, as the SDK does. A text proposal changes nothing.
+/// Converts a text proposal of `cosmos.gov.v1beta1` to `v1`, as the SDK does. The result changes no parameters.
 fn text_proposal(
     message: v1beta1::MsgSubmitProposal,
     reader: &mut Reader,
@@ -467,7 +467,7 @@ fn text_proposal(
     })
 }
 
-/// Returns the signer of the messages, which must be the same for all of them.
+/// Returns the signer, which must be the same for all messages.
 pub(super) fn one_signer(messages: &[Message]) -> Result<MessageAccount, Refusal> {
     let first =
         messages.first().ok_or_else(|| invalid_request("must contain at least one message"))?;

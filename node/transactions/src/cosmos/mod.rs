@@ -1,4 +1,4 @@
-//! Cosmos transactions: an SDK `Tx` that is signed with an `eth_secp256k1` key.
+//! Implements Cosmos transactions. Each is an SDK `Tx` that is signed with an `eth_secp256k1` key.
 //!
 //! The node handles a Cosmos transaction as an EIP-2718 transaction with its own type: the byte [`TX_TYPE`] and
 //! the bytes of the `TxRaw` (ADR 0009). It is therefore hashed, pooled, journalled, included in blocks, given a
@@ -52,10 +52,10 @@ use std::sync::LazyLock;
 pub const TX_TYPE: u8 = 0x0a;
 /// Gas per byte of a transaction (the SDK's `tx_size_cost_per_byte`).
 pub const GAS_PER_BYTE: u64 = 10;
-/// Gas of a signature, as in cosmos/evm.
+/// Gas of the verification of a signature, as in cosmos/evm.
 pub const GAS_PER_SIGNATURE: u64 = 21_000;
 
-/// Returns the account of governance. It holds the deposits, and only it can change parameters.
+/// Returns the account of governance, which holds the deposits. Only governance can change parameters.
 pub fn gov_address() -> Address {
     static ADDRESS: LazyLock<Address> = LazyLock::new(|| module_address("gov"));
     *ADDRESS
@@ -66,7 +66,7 @@ pub fn is_cosmos(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// Returns the hash in the Cosmos interfaces: SHA-256 of the `TxRaw`, which is `raw` without its type.
+/// Returns the hash that the Cosmos interfaces use: SHA-256 of the `TxRaw`, which is `raw` without its type.
 pub fn cosmos_hash(raw: &[u8]) -> B256 {
     let bytes = raw.get(1..).unwrap_or_default();
     B256::from_slice(&Sha256::digest(bytes))

@@ -1,10 +1,10 @@
 //! Rewrites bytes that no signature covers into the form that the rules require, before a transaction is hashed.
-//! Wallets may therefore use other encodings, although the rules accept only one, which fixes the hash.
+//! The rules accept only one encoding, so that the signed content determines the hash. Wallets may use others.
 
 use super::{
     sign::SignMode,
     tx::ETHERMINT_KEY,
-    wire::{Reader, canonical, plain},
+    wire::{Reader, canonical, value_without_defaults},
 };
 use prost::{Message, Name};
 use proto::cosmos::{
@@ -43,14 +43,14 @@ fn document_parts(raw: &TxRaw) -> Option<(Vec<u8>, Vec<u8>)> {
         Sum::Single(single) if single.mode == SignMode::AminoJson.number() => {}
         _ => return None,
     }
-    // Transactions with extension options or proposals of `gov.v1` have no document: their bytes are signed.
+    // A transaction with extension options or a proposal of `gov.v1` has no document: the signature covers its bytes.
     let has_document = body.extension_options.is_empty()
         && body.messages.iter().all(|any| any.type_url != MsgSubmitProposal::type_url());
     if !has_document {
         return None;
     }
     for any in &mut body.messages {
-        any.value = plain(any)?;
+        any.value = value_without_defaults(any)?;
     }
     if let Some(key) = info.public_key.as_mut().filter(|key| key.type_url == ETHERMINT_KEY) {
         key.type_url = PubKey::type_url();

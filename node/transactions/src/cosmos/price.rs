@@ -5,7 +5,7 @@ use alloy_primitives::U256;
 use chain::Token;
 use feemarket::LegacyDec;
 
-/// The offered fee of a transaction, in the token's base unit.
+/// The offered fee of a transaction. Amounts are in the token's base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeePrice {
     /// The stated fee.
@@ -16,7 +16,7 @@ pub struct FeePrice {
     pub tip: Option<U256>,
 }
 
-/// The charge of a transaction at a base fee.
+/// The charge for a transaction in a block with a certain base fee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// Price in wei per gas, with its fraction.
@@ -31,7 +31,7 @@ impl FeePrice {
     /// Returns the maximum price per gas in the token's base unit: fee / gas, truncated to 18 decimal places.
     ///
     /// # Errors
-    /// If the gas limit is zero, or if the price is out of range.
+    /// If the gas limit is zero.
     pub fn cap(&self) -> Result<LegacyDec, Refusal> {
         if self.gas == 0 {
             return Err(invalid_request("gas limit must not be zero"));
@@ -41,8 +41,8 @@ impl FeePrice {
         cap.map_err(|error| invalid_request(error.to_string()))
     }
 
-    /// Checks the minimum gas price (`MinGasPrice`): at least `minimum` wei per gas of the gas limit, rounded up
-    /// to whole base units of the token.
+    /// Checks that the fee pays the minimum gas price (`MinGasPrice`) for the whole gas limit. `minimum` is in wei per
+    /// gas, and the product is rounded up to whole base units of the token.
     ///
     /// # Errors
     /// If the fee is too low.
@@ -151,22 +151,22 @@ mod tests {
         ] {
             let with = |fee| FeePrice { fee: U256::from(fee), gas, tip: None };
             with(required).reaches_minimum(dec(price), TEST).unwrap();
-            let short = with(required - 1).reaches_minimum(dec(price), TEST).unwrap_err();
-            assert_eq!(short.code.number, 13, "{price}");
+            let error = with(required - 1).reaches_minimum(dec(price), TEST).unwrap_err();
+            assert_eq!(error.code.number, 13, "{price}");
             with(required).reaches_mempool_minimum(dec(price), TEST).unwrap();
             with(required + 1).reaches_mempool_minimum(dec(price), TEST).unwrap();
-            let short = with(required - 1).reaches_mempool_minimum(dec(price), TEST).unwrap_err();
+            let error = with(required - 1).reaches_mempool_minimum(dec(price), TEST).unwrap_err();
             let text = format!(
                 "insufficient fees; got: {}atest required: {required}atest: insufficient fee",
                 required - 1
             );
-            assert_eq!((short.code.number, short.to_string()), (13, text));
+            assert_eq!((error.code.number, error.to_string()), (13, text));
         }
-        let none = FeePrice { fee: U256::ZERO, gas: 7, tip: None };
-        none.reaches_minimum(LegacyDec::ZERO, TEST).unwrap();
-        none.reaches_mempool_minimum(LegacyDec::ZERO, TEST).unwrap();
-        let refused = none.reaches_minimum(LegacyDec::ONE, TEST).unwrap_err();
-        assert!(refused.detail.starts_with("fee not provided"), "{refused}");
+        let zero_fee = FeePrice { fee: U256::ZERO, gas: 7, tip: None };
+        zero_fee.reaches_minimum(LegacyDec::ZERO, TEST).unwrap();
+        zero_fee.reaches_mempool_minimum(LegacyDec::ZERO, TEST).unwrap();
+        let error = zero_fee.reaches_minimum(LegacyDec::ONE, TEST).unwrap_err();
+        assert!(error.detail.starts_with("fee not provided"), "{error}");
     }
 
     #[test]
@@ -185,9 +185,10 @@ mod tests {
         }
         let low = FeePrice { fee: U256::from(9), gas: 1, tip: None };
         assert_eq!(low.charge(dec("9.000000000000000001"), TEST).unwrap_err().code.number, 13);
-        let none = FeePrice { gas: 0, ..low };
-        assert_eq!(none.charge(LegacyDec::ZERO, TEST).unwrap_err().code.number, 18);
+        let zero_gas = FeePrice { gas: 0, ..low };
+        assert_eq!(zero_gas.charge(LegacyDec::ZERO, TEST).unwrap_err().code.number, 18);
     }
+
     /// In cosmos/evm, all prices and amounts are in the token's base unit, and whole units are charged.
     #[test]
     fn fees_of_tokens_with_fewer_decimals_are_whole_units() {
@@ -204,8 +205,8 @@ mod tests {
             let with = |fee| FeePrice { fee: U256::from(fee), gas, tip: None };
             with(required).reaches_minimum(dec(minimum), token).unwrap();
             with(required + 1).reaches_minimum(dec(minimum), token).unwrap();
-            let short = with(required - 1).reaches_minimum(dec(minimum), token).unwrap_err();
-            assert!(short.detail.contains(&format!("{required}utest")), "{short}");
+            let error = with(required - 1).reaches_minimum(dec(minimum), token).unwrap_err();
+            assert!(error.detail.contains(&format!("{required}utest")), "{error}");
         }
         let unit = TokenUnit::of(TokenDecimals::new(6).unwrap());
         let token = Token { denom: "utest", unit };

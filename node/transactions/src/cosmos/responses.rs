@@ -16,7 +16,7 @@ use proto::cosmos::{
 /// Type of the event that a new proposal emits.
 pub const SUBMIT_EVENT: &str = "submit_proposal";
 
-/// Returns the responses in the order of the messages. `stored` contains the events of these messages.
+/// Returns one response for each message, in order. `stored` contains the events of these messages.
 pub fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
     let mut new_proposals = stored.iter().filter_map(new_proposal_id);
     let response = |message: &Message| match message {
@@ -37,7 +37,7 @@ pub fn responses(messages: &[Message], stored: &[StoredEvent]) -> Vec<Any> {
     messages.iter().map(response).collect()
 }
 
-/// Encodes the responses as a chain with CometBFT stores them.
+/// Encodes the responses as a CometBFT chain stores them in the result of a transaction.
 pub fn response_data(msg_responses: Vec<Any>) -> Vec<u8> {
     TxMsgData { msg_responses }.encode_to_vec()
 }

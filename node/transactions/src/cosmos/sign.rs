@@ -1,9 +1,9 @@
 //! Creates the sign bytes of Cosmos transactions, and verifies their signatures.
 //!
-//! The digest is the Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so the
-//! recover stage tries both in its batch. One of the recovered keys must be the stated key and belong to the
-//! account that the messages require. Otherwise, a wallet may have signed one of two EIP-712 renderings of the
-//! same document (see [`super::eip712`]).
+//! The digest is the Keccak-256 of the sign bytes (`eth_secp256k1`). Signatures have no recovery id, so the recover
+//! stage tries both parities in its batch. One of the recovered keys must belong to the account that the messages
+//! require, and equal the stated key if there is one. Otherwise, a wallet may have signed another form of the same
+//! document, such as one of two EIP-712 renderings (see [`super::eip712`]).
 
 use super::{
     CosmosTx, Message, Signatures, amino, eip712,
@@ -42,7 +42,7 @@ pub enum SignMode {
 }
 
 impl SignMode {
-    /// Returns its number in `SignerInfo`.
+    /// Returns the number of the mode in `SignerInfo`.
     pub(super) const fn number(self) -> i32 {
         match self {
             Self::Direct => ProtoMode::Direct as i32,
@@ -83,22 +83,21 @@ impl CosmosTx {
         [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
     }
 
-    /// Returns whether this key, whose address is `address`, is that of the required signer.
+    /// Returns whether this key with this address is the signer's, and equals the stated key if there is one.
     pub fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
 
-    /// Verifies the signature, and records which parts of the transaction it does not cover. `of_sign_bytes`
-    /// states whether the key recovered from the sign bytes is the signer's. If it is not, the signature may be
-    /// over a rendering that wallets show.
+    /// Verifies the signature, and records which part of the transaction it does not cover. `signs_bytes` is true if
+    /// the sign bytes were signed with the signer's key. Otherwise, the signature may be over another form.
     ///
     /// # Errors
-    /// If the signature is not valid for any form of the transaction.
-    pub fn verify_signature(&mut self, of_sign_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
-        let other = |tx: &Self| {
-            tx.other_digests(chain_id).into_iter().any(|digest| tx.key_over(digest).is_some())
+    /// If no accepted form was signed, or if the signature does not cover default values that are stated.
+    pub fn verify_signature(&mut self, signs_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
+        let signs_other_form = |tx: &Self| {
+            tx.other_digests(chain_id).into_iter().any(|digest| tx.signer_key(digest).is_some())
         };
-        if !of_sign_bytes && !other(self) {
+        if !signs_bytes && !signs_other_form(self) {
             return Err(unauthorized(format!(
                 "signature verification failed; please verify account number ({ACCOUNT_NUMBER}), \
                  sequence ({}) and chain-id ({chain_id})",
@@ -107,15 +106,15 @@ impl CosmosTx {
         }
         let signs_document =
             self.mode == SignMode::AminoJson && amino::without_payer(self, chain_id).is_some();
-        if of_sign_bytes && !signs_document {
+        if signs_bytes && !signs_document {
             // The signature covers every byte of body and `AuthInfo`.
             return Ok(());
         }
         if self.form.defaults {
             return Err(unauthorized("default values may be stated in SIGN_MODE_DIRECT only"));
         }
-        self.form.signed_payer = of_sign_bytes && self.states_payer();
-        self.form.unsigned = self.form.unsigned.or_else(|| self.outside_document(of_sign_bytes));
+        self.form.signed_payer = signs_bytes && self.states_payer();
+        self.form.unsigned = self.form.unsigned.or_else(|| self.outside_document(signs_bytes));
         Ok(())
     }
 
@@ -124,20 +123,20 @@ impl CosmosTx {
     /// # Errors
     /// Those of [`Self::verify_signature`].
     pub fn with_verified_signature(mut self, chain_id: u64) -> Result<Self, Refusal> {
-        let of_sign_bytes = self.key_over(self.digest(chain_id)).is_some();
-        self.verify_signature(of_sign_bytes, chain_id)?;
+        let signs_bytes = self.signer_key(self.digest(chain_id)).is_some();
+        self.verify_signature(signs_bytes, chain_id)?;
         Ok(self)
     }
 
     /// Returns a part that a signature over the Amino document, or over a rendering of it, does not cover
     /// although it could be encoded differently.
-    fn outside_document(&self, of_sign_bytes: bool) -> Option<&'static str> {
+    fn outside_document(&self, signs_bytes: bool) -> Option<&'static str> {
         let has_other_key_type = |info: &SignerInfo| {
             info.public_key.as_ref().is_some_and(|any| any.type_url != PubKey::type_url())
         };
-        if !of_sign_bytes && self.states_payer() {
+        if !signs_bytes && self.states_payer() {
             Some("the fee payer: leave it out")
-        } else if !of_sign_bytes && self.mode != SignMode::AminoJson {
+        } else if !signs_bytes && self.mode != SignMode::AminoJson {
             Some("the sign mode: state SIGN_MODE_LEGACY_AMINO_JSON")
         } else if self.public_key.is_none() {
             Some("the absence of a public key: state the key")
@@ -172,13 +171,13 @@ impl CosmosTx {
         let recovered = || {
             let mut digests =
                 [self.digest(chain_id)].into_iter().chain(self.other_digests(chain_id));
-            digests.find_map(|digest| self.key_over(digest))
+            digests.find_map(|digest| self.signer_key(digest))
         };
         self.public_key.or_else(recovered)
     }
 
     /// Returns the signer's key if the signature is valid for this digest.
-    fn key_over(&self, digest: B256) -> Option<[u8; PUBLIC_KEY_BYTES]> {
+    fn signer_key(&self, digest: B256) -> Option<[u8; PUBLIC_KEY_BYTES]> {
         let [r, s] = self.scalars().map(U256::from_be_bytes);
         [false, true].into_iter().find_map(|parity| {
             let key = Signature::new(r, s, parity).recover_from_prehash(&digest).ok()?;
@@ -188,15 +187,15 @@ impl CosmosTx {
         })
     }
 
-    /// Returns the digests that a wallet which supports only EIP-712 may sign, cosmos/evm's rendering first. There is
-    /// none for transactions without such a rendering.
+    /// Returns the digests that a wallet which supports only EIP-712 may sign: first that of cosmos/evm's rendering,
+    /// then that of Ethermint's. Not every transaction has these renderings.
     pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
         let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
         let newer = eip712::digest(&document, chain_id);
         newer.into_iter().chain(eip712::legacy_digest(self, &document, chain_id)).collect()
     }
 
-    /// Checks what does not depend on the sign bytes: that `s` is in the lower half of the order.
+    /// Checks that `s` is in the lower half of the order. The check does not depend on the sign bytes.
     ///
     /// # Errors
     /// If `s` is in the upper half. The signature with the lower `s` would be valid as well, so one of them must be

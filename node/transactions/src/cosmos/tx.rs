@@ -1,4 +1,4 @@
-//! Decodes a Cosmos transaction.
+//! Decodes Cosmos transactions, and computes their gas, their charge and their Ethereum form.
 
 use super::{
     GAS_PER_BYTE, GAS_PER_SIGNATURE, coin,
@@ -33,9 +33,9 @@ use proto::cosmos::{
 
 /// Maximum length of a memo, in bytes (the SDK's `max_memo_characters`).
 pub const MAX_MEMO_CHARS: usize = 256;
-/// Maximum number of messages in a transaction. Each costs gas; this limits the work before the gas is known.
+/// Maximum number of messages in a transaction. It limits the work of decoding, before the gas limit can be checked.
 const MAX_MESSAGES: usize = 64;
-/// Key type of older chains of this family, which their wallets still write.
+/// Key type of Ethermint, the predecessor of cosmos/evm. Some wallets still state it.
 pub(super) const ETHERMINT_KEY: &str = "/ethermint.crypto.v1.ethsecp256k1.PubKey";
 /// Key type of other SDK chains. No account of this chain has such a key.
 const COSMOS_KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
@@ -49,7 +49,7 @@ pub enum Signatures {
     Optional,
 }
 
-/// A valid Cosmos transaction. It has the canonical encoding, except that default values may be stated if the
+/// A decoded Cosmos transaction. It has the canonical encoding, except that default values may be stated if the
 /// signature covers them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CosmosTx {
@@ -65,7 +65,7 @@ pub struct CosmosTx {
     pub messages: Vec<Message>,
     /// The account that must sign, and that pays the fee.
     pub signer: MessageAccount,
-    /// The stated public key, 33 bytes. It may be left out, because it can be recovered from the signature.
+    /// The stated public key. It may be missing, because it can be recovered from the signature.
     pub public_key: Option<[u8; PUBLIC_KEY_BYTES]>,
     /// The kind of bytes that were signed.
     pub mode: SignMode,
@@ -84,9 +84,9 @@ impl CosmosTx {
     /// Decodes the bytes of a `TxRaw`. Trailing bytes are an error.
     ///
     /// # Errors
-    /// The first fault, as the error that the SDK uses.
+    /// The first fault that is found, with the error code that the SDK uses.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
-        // Fields outside body and `AuthInfo` are not signed.
+        // The signature covers at most the body and `AuthInfo`, so only one encoding of the rest is accepted.
         let raw: TxRaw = canonical(bytes)?;
         let mut reader = Reader::default();
         let body: TxBody = reader.read(&raw.body_bytes)?;
@@ -144,17 +144,17 @@ impl CosmosTx {
         let overflow = || invalid_request("the sum of the amounts exceeds 2^256 - 1");
         let value = tx.value().ok_or_else(overflow)?;
         value.checked_add(price.fee).ok_or_else(overflow)?;
-        tx.enough_gas(signatures)?;
+        tx.check_gas_limit(signatures)?;
         Ok(tx)
     }
 
-    /// Returns the unit of its amounts: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
-    /// contain the unit; it follows from the chain and from the height of the block.
+    /// Returns the unit of the amounts: [`TokenUnit::WEI`] until [`Self::in_unit`] sets it. The bytes do not
+    /// contain the unit, which depends on the chain and on the height of the block.
     pub const fn unit(&self) -> TokenUnit {
         self.unit
     }
 
-    /// Returns the transaction with its stated amounts in this unit. They are not converted.
+    /// Returns the transaction with its stated amounts interpreted in this unit. The numbers do not change.
     #[must_use]
     pub fn in_unit(self, unit: TokenUnit) -> Self {
         Self { unit, ..self }
@@ -163,7 +163,7 @@ impl CosmosTx {
     /// Checks that these rules accept the transaction's encoding.
     ///
     /// # Errors
-    /// The reason for which they reject it.
+    /// The reason why they reject it.
     pub fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
         self.form.check(rules)
     }
@@ -193,12 +193,12 @@ impl CosmosTx {
         size.saturating_add(GAS_PER_SIGNATURE).saturating_add(messages)
     }
 
-    /// Returns the amount that leaves the signer's account in addition to the fee, in the token's base unit.
+    /// Returns the amount that leaves the signer's account in addition to the fee, in base units; `None` on overflow.
     fn value(&self) -> Option<U256> {
         self.messages.iter().try_fold(U256::ZERO, |sum, message| sum.checked_add(message.value()))
     }
 
-    fn enough_gas(&self, signatures: Signatures) -> Result<(), Refusal> {
+    fn check_gas_limit(&self, signatures: Signatures) -> Result<(), Refusal> {
         let (wanted, used) = (self.gas_limit(), self.gas_used());
         if signatures == Signatures::Required && wanted < used {
             return Err(out_of_gas(format!(
@@ -208,14 +208,14 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// Returns the accounts that its messages pay.
+    /// Returns the recipient of each message. It is the account of governance if the message is not a transfer.
     pub fn recipients(&self) -> impl Iterator<Item = Address> {
         self.messages.iter().map(Message::recipient)
     }
 
-    /// Returns the transaction in the form that the pool, the fee market and JSON-RPC use: a transfer of type 2
-    /// with the same nonce, gas limit and price, to the first recipient, of the total amount that its messages take
-    /// from the account. Amounts are in wei. Those above the range of their type saturate: no account can pay them.
+    /// Returns the transaction in the form that the pool, the fee market and JSON-RPC use: a type 2 transfer to the
+    /// first recipient. It has the same nonce, gas limit and price, and its value is the sum over all messages.
+    /// Amounts are in wei. Those above the range of their type saturate: no account can pay them.
     pub fn ethereum_form(&self) -> Transaction {
         let cap = self.price.cap().ok().and_then(|cap| self.unit.price_to_wei(cap).ok());
         let cap = cap.and_then(LegacyDec::truncate_u256);
@@ -238,7 +238,7 @@ impl CosmosTx {
     }
 }
 
-/// Returns the size that a simulated transaction will have once it is signed, because gas is charged for all bytes.
+/// Returns the size that an unsigned transaction will have with its signature, because gas is charged for all bytes.
 fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
     let mut auth = auth.clone();
     for info in &mut auth.signer_infos {
@@ -256,7 +256,7 @@ fn signed_size(raw: &TxRaw, auth: &AuthInfo) -> usize {
     TxRaw { body_bytes, auth_info_bytes: auth.encode_to_vec(), signatures }.encoded_len()
 }
 
-/// Reads the offered fee. The payer is the signer.
+/// Reads the offered fee. The payer must be the signer.
 fn price(
     body: &TxBody,
     auth: &AuthInfo,
@@ -266,7 +266,7 @@ fn price(
 ) -> Result<FeePrice, Refusal> {
     let mut priority_fee = None;
     if let Some(option) = body.non_critical_extension_options.first() {
-        // The node ignores such options, so they could contain anything.
+        // The node would ignore such options, so they could contain anything.
         return Err(unknown_option(option.type_url.clone()));
     }
     for option in &body.extension_options {
@@ -297,8 +297,8 @@ fn price(
         return Err(not_supported("a fee payer other than the signer"));
     }
     // Larger gas limits would not fit into the signed integers of the interfaces.
-    let needed = signatures == Signatures::Required;
-    if (fee.gas_limit == 0 && needed) || i64::try_from(fee.gas_limit).is_err() {
+    let is_zero = fee.gas_limit == 0 && signatures == Signatures::Required;
+    if is_zero || i64::try_from(fee.gas_limit).is_err() {
         return Err(invalid_request(format!("invalid gas limit {}", fee.gas_limit)));
     }
     Ok(FeePrice { fee: coin::total(&fee.amount)?, gas: fee.gas_limit, tip: priority_fee })
@@ -308,7 +308,7 @@ fn wrong_signers(got: usize) -> Refusal {
     unauthorized(format!("wrong number of signers; expected 1, got {got}"))
 }
 
-/// Reads r and s from 64 bytes, or from 65 bytes with a redundant recovery id.
+/// Reads r and s from 64 bytes, or from 65 bytes with a redundant recovery id. In simulations, they may be missing.
 fn signature(bytes: &[u8], signatures: Signatures) -> Result<[u8; 64], Refusal> {
     match (bytes, signatures) {
         ([], Signatures::Optional) => Ok([0; 64]),
@@ -338,7 +338,7 @@ fn public_key(
     }
     let key: PubKey = reader.read(&any.value)?;
     if key.key.is_empty() {
-        // In simulations, clients send an empty key.
+        // Clients send an empty key in simulations. It always means the same as a missing key.
         return Ok(None);
     }
     let length = key.key.len();

@@ -1,4 +1,4 @@
-//! Decodes messages and rejects bytes that have no meaning, so that all signed bytes are interpreted.
+//! Decodes protobuf messages and rejects bytes without a meaning, so that all signed bytes are interpreted.
 
 use super::error::{Refusal, tx_decode};
 use prost::{
@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 static DEFINITIONS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are valid"));
 
-/// Decodes a message in canonical encoding: no unknown fields, ascending order, and only lists occur repeatedly.
+/// Decodes a message in canonical encoding: its bytes must be those that encoding the decoded message returns.
 ///
 /// # Errors
 /// If the bytes are not the canonical encoding of a message.
@@ -24,8 +24,8 @@ pub(super) fn canonical<M: Message + Default>(bytes: &[u8]) -> Result<M, Refusal
     if message.encode_to_vec() == bytes { Ok(message) } else { Err(not_canonical()) }
 }
 
-/// Decodes messages whose encoding may state default values, as some clients write them, and records whether one
-/// did.
+/// Decodes messages whose encoding may state default values, which some clients write, and records whether a message
+/// stated one.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// Whether a decoded message stated a default value.
@@ -53,8 +53,8 @@ impl Reader {
     }
 }
 
-/// Returns the bytes of a message without stated default values; `None` if its type is unknown or it is malformed.
-pub(super) fn plain(any: &Any) -> Option<Vec<u8>> {
+/// Returns the bytes of a message without stated default values; `None` if it is malformed, or of an unknown type.
+pub(super) fn value_without_defaults(any: &Any) -> Option<Vec<u8>> {
     let definition = DEFINITIONS.get_message_by_name(any.type_url.strip_prefix('/')?)?;
     DynamicMessage::decode(definition.clone(), any.value.as_slice()).ok()?;
     without_defaults(&any.value, &definition)
@@ -68,15 +68,15 @@ fn not_canonical() -> Refusal {
     tx_decode("unknown fields, or another encoding than the canonical one")
 }
 
-/// Returns the encoding without the fields that state a default value; `None` if it has an unknown field. The
-/// messages have been decoded before, which limits the depth.
+/// Returns the encoding without the fields that state a default value; `None` if it is malformed or has an unknown
+/// field. The caller must have decoded the bytes, which limits the depth of this recursion.
 fn without_defaults(bytes: &[u8], definition: &MessageDescriptor) -> Option<Vec<u8>> {
     let (mut rest, mut kept) = (bytes, Vec::with_capacity(bytes.len()));
     while rest.has_remaining() {
         let start = rest;
         let (number, wire) = decode_key(&mut rest).ok()?;
         let field = definition.get_field(number)?;
-        let stays = field.is_list() || field.supports_presence();
+        let is_kept = field.is_list() || field.supports_presence();
         let is_default = match wire {
             WireType::Varint => decode_varint(&mut rest).ok()? == 0,
             WireType::LengthDelimited => {
@@ -94,7 +94,7 @@ fn without_defaults(bytes: &[u8], definition: &MessageDescriptor) -> Option<Vec<
             }
             _ => return None,
         };
-        if stays || !is_default {
+        if is_kept || !is_default {
             kept.extend(&start[..start.len() - rest.len()]);
         }
     }
