@@ -19,10 +19,10 @@ use storage::{ReceiptOutcome, StateRead};
 
 /// Maximum number of transactions on a page.
 const TXS_PER_PAGE: usize = 25;
-/// Number of logs from which a page ends. One transaction can add this number of logs to a page that is not full.
+/// A page ends when it has at least this number of logs. One transaction can add this number to a page that is not full.
 const LOGS_PER_PAGE: usize = 25;
 /// Number of searched transactions after which a page ends with a link to continue. A block producer's account changes
-/// in every block, and few of these blocks have a transaction of it.
+/// in every block, and few of these blocks have one of its transactions.
 const MAX_SEARCHED_TXS: usize = 20_000;
 /// Maximum number of blocks that are read for a page.
 const MAX_BLOCKS: usize = 200;
@@ -98,8 +98,11 @@ impl Cursor {
         let parts = text.split_once('.');
         let parsed =
             parts.and_then(|(block, index)| Some((block.parse().ok()?, index.parse().ok()?)));
-        let invalid =
-            || PageError::Invalid("before must be a block and a position, such as 7.0".to_owned());
+        let invalid = || {
+            PageError::Invalid(format!(
+                "before must be a block number and a transaction index, such as 7.0, got {text}"
+            ))
+        };
         let (block, index): (u64, usize) = parsed.ok_or_else(invalid)?;
         Ok(Self { block: block.min(head), index })
     }
@@ -114,7 +117,7 @@ fn transactions(reading: &Reading, address: Address) -> Result<Markup, PageError
     let (rows, next) = find(reading, address, Cursor::read(reading)?)?;
     Ok(html! {
         h2 { "Transactions" }
-        p.soft { "Sent by this address, sent to it, or creating it. Calls inside transactions are not listed." }
+        p.soft { "These transactions were sent by this address or to it, or created it. Calls inside transactions are not listed." }
         @if rows.is_empty() { p { "None were found here." } }
         @else { (table::txs(reading, &rows, Some(address))) }
         (older(next, &format!("/address/{address}?before=")))

@@ -53,7 +53,7 @@ pub enum ReceivedError {
     #[error("the changed slots of account {0} are not in ascending order")]
     SlotOrder(Address),
     /// The storage of a removed account does not change as the rules of the fork require.
-    #[error("account {0} is removed, but its storage is not")]
+    #[error("the storage of removed account {0} does not change as the fork requires")]
     StorageOfRemoved(Address),
     /// An account or slot that is listed as changed has the same value as before.
     #[error("account {0} is listed as changed, but it or one of its slots is not")]
@@ -165,12 +165,12 @@ fn check_changes(
     }
     let addresses: Vec<_> = changes.accounts.iter().map(|change| change.address).collect();
     let accounts = before.accounts(&addresses).map_err(ReceivedError::State)?;
-    let mut received = BTreeSet::new();
+    let mut used = BTreeSet::new();
     for (change, account) in changes.accounts.iter().zip(accounts) {
         check_account(change, account, fork, before)?;
-        received.extend(check_code(change, account, changes, before)?);
+        used.extend(check_code(change, account, changes, before)?);
     }
-    match changes.codes.iter().find(|(hash, _)| !received.contains(hash)) {
+    match changes.codes.iter().find(|(hash, _)| !used.contains(hash)) {
         Some((hash, _)) => Err(ReceivedError::UnusedCode(*hash)),
         None => Ok(()),
     }
@@ -207,7 +207,7 @@ fn check_account(
     }
 }
 
-/// Returns the hash of the code that an account receives, if it was received with the block.
+/// Returns the hash of the new code of an account if that code was sent with the block.
 fn check_code(
     change: &AccountChange,
     account: Option<Account>,
@@ -344,8 +344,8 @@ mod tests {
             (vec![change(NEW, some(1), &[(2, 0)])], "is listed as changed"),
             (vec![change(CONTRACT, some(6), &[(2, 1), (1, 8)])], "slots of account"),
             (vec![change(CONTRACT, some(6), &[(2, 1), (2, 1)])], "slots of account"),
-            (vec![change(CONTRACT, None, &[])], "its storage is not"),
-            (vec![change(FUNDED, None, &[(1, 1)])], "its storage is not"),
+            (vec![change(CONTRACT, None, &[])], "storage of removed account"),
+            (vec![change(FUNDED, None, &[(1, 1)])], "storage of removed account"),
             (vec![change(NEW, some(1), &[]), change(FUNDED, some(6), &[])], "ascending order"),
         ];
         for (accounts, expected) in cases {
@@ -358,7 +358,9 @@ mod tests {
         for after in [None, some(5)] {
             let removed = vec![wiped(change(CONTRACT, after, &[]))];
             assert_eq!(check(removed.clone(), Vec::new(), Fork::Shanghai), "accepted");
-            assert!(check(removed, Vec::new(), Fork::Cancun).contains("its storage is not"));
+            assert!(
+                check(removed, Vec::new(), Fork::Cancun).contains("storage of removed account")
+            );
         }
     }
 

@@ -1,9 +1,9 @@
-//! The JSON-RPC server for HTTP and WebSocket. It answers calls from the published view.
+//! The JSON-RPC server for HTTP and WebSocket. It answers calls by reading the published view of the chain.
 //!
-//! The crates `rpc-eth` and `rpc-debug` contain the methods, and `methods` joins their tables. `front` serves HTTP and
+//! The crates `rpc-eth` and `rpc-debug` contain the methods, and `methods` merges their tables. `front` serves HTTP and
 //! WebSocket, and passes calls to `dispatch`; jsonrpsee manages subscriptions. All calls of a batch read the same view.
-//! Reads that take microseconds run inline, on the thread that serves the socket. Calls that may take long run in
-//! `queues`.
+//! Reads that take microseconds run inline, on the thread that serves the socket. Other calls are queued, and run on
+//! the threads of `queues`.
 
 mod block_receipts;
 mod client;

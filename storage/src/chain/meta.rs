@@ -1,7 +1,8 @@
 //! Values that belong to the chain but not to a block, such as its genesis.
 //!
-//! A lost row would look like one that was never written, and the node would then follow other rules. Therefore,
-//! `meta` also has a list of these keys, which is compared with the rows when the environment is opened.
+//! The rows are in the table `meta`. If the row of the adopted rules versions were lost, it would look like a row that was
+//! never written, and the node would execute blocks under the wrong rules. Therefore, the table also has a list of the
+//! keys of all these rows, which is compared with the rows when the environment is opened.
 
 use alloy_primitives::Bytes;
 use heed::RwTxn;

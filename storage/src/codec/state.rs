@@ -100,7 +100,7 @@ fn encode_change(out: &mut Vec<u8>, change: &AccountChange) {
     }
 }
 
-/// Subtracts items from the number of allowed ones, before memory is allocated for them.
+/// Deducts `items` from the number of items that are still allowed. It is called before memory is allocated for them.
 fn take_items(allowed: &mut usize, items: usize, input: &Input<'_>) -> Result<(), DecodeError> {
     *allowed = allowed.checked_sub(items).ok_or_else(|| input.error("more items than allowed"))?;
     Ok(())

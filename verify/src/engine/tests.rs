@@ -29,11 +29,12 @@ fn check<F: Kernels>(engine: &mut Engine<F>, jobs: &[Job]) {
     }
 }
 
-/// A fixed b for tests.
+/// The scalar b of the blinding point B = b G (see `base`), fixed so that tests can craft collisions.
 const TEST_B: [u8; 32] = [0x5a; 32];
 
 fn engine<F: Kernels>(b: [u8; 32]) -> Engine<F> {
-    let processor = F::detect().expect("this is called for available lanes only");
+    let processor =
+        F::detect().expect("tests run only on instruction sets that this processor has");
     Engine::over(processor, Arc::new(BaseTable::new(b).expect("in range")))
 }
 
@@ -52,7 +53,7 @@ fn random_over<F: Kernels>() {
 /// The step at which a crafted signature makes a formula inapplicable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Collision {
-    /// A window's sum of P equals plus or minus the base row of the window.
+    /// The sum of the window's multiples of P = -R and lambda P equals plus or minus its row of the base table.
     Row { plus: bool },
     /// The accumulator equals plus or minus the window's point.
     Accumulator { plus: bool },
@@ -92,7 +93,7 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
                 // -k d = +-row
                 (if plus { minus(&row) } else { row }, d[w].clone())
             }
-            Collision::Accumulator { plus } => accumulator(w, plus, &d, &e, &b),
+            Collision::Accumulator { plus } => accumulator_condition(w, plus, &d, &e, &b),
         };
         if slope == BigUint::ZERO {
             continue;
@@ -117,9 +118,9 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
     }
 }
 
-/// The condition `known = slope k` under which the accumulator before window `w` is plus or minus the window's
-/// point.
-fn accumulator(
+/// Returns `known` and `slope` of the condition `known = slope k`, under which the accumulator before window `w` is plus
+/// or minus the window's point.
+fn accumulator_condition(
     w: usize,
     plus: bool,
     d: &[BigUint],

@@ -1,4 +1,4 @@
-//! Examples of the sharing rule, and a comparison with a model.
+//! Tests the sharing rule with examples and with random steps.
 
 use super::*;
 use proptest::prelude::*;
@@ -143,7 +143,7 @@ fn evictions_stop_if_owners_do_not_release_their_parts() {
     let resource = resource(80);
     let (first, _) = fill(&resource, client(1));
     let (second, refused) = fill(&resource, client(2));
-    // An eighth of the limit and one more, although the first ones have not been released.
+    // Evictions stop after an eighth of the limit and one more, because no evicted owner has released its part.
     assert_eq!((second.len(), refused), (11, Refused::Full(80)));
     assert_eq!(resource.lock().leaving, 11);
     drop(first);
@@ -168,7 +168,7 @@ fn idle_owner_is_evicted_for_any_client_if_max_idle_is_set() {
     let resource = Arc::new(Resource::new("test", 2).with_max_idle(Duration::ZERO));
     let old = Arc::new(Evictable::idle_since(0));
     let _held = [(); 2].map(|()| resource.acquire(client(1), 1, &old).unwrap());
-    // Idle for longer than zero milliseconds, which is the case as soon as the clock advances.
+    // The owner has been idle for longer than `max_idle`, which is zero, as soon as the clock advances.
     while old.idle().is_zero() {
         std::hint::spin_loop();
     }
@@ -253,10 +253,10 @@ fn held_by(live: &[(u8, Arc<Evictable>, Held)], of: u8) -> u64 {
 }
 
 proptest! {
-    /// The total is the sum of all parts and never above the limit, each refusal has the right reason, and only
-    /// the client that used the most is evicted.
+    /// The total is the sum of all parts and never exceeds the limit, and each refusal has the right reason. Owners are
+    /// evicted only if another client used more than the requesting client would use, and they are never its own.
     #[test]
-    fn resource_equals_the_model_after_any_steps(limit in 1_u64..120, steps in steps()) {
+    fn sharing_rule_holds_after_any_steps(limit in 1_u64..120, steps in steps()) {
         let resource = resource(limit);
         let mut live: Vec<(u8, Arc<Evictable>, Held)> = Vec::new();
         for step in steps {

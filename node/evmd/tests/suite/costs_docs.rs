@@ -14,12 +14,14 @@ fn document() -> String {
     out.push_str(
         "\n## Compression\n\n\
          A response over HTTP of 16 KiB or more is compressed with gzip if `Accept-Encoding` allows it. That takes 4 to 5 ns \
-         per byte of the response (level 1 of zlib-rs on one core of an EPYC with 2 vCPU): 1.7 ms for a block of 500 transactions \
-         with 425 KB, which becomes 2.4 times smaller, and 6.1 ms for 2,000 logs with 1.26 MB, which become 3.5 times smaller. On a \
-         fast local network it saves no time. Behind a proxy that compresses, the proxy can remove `Accept-Encoding`. JSON-RPC \
-         compresses on the threads for large bodies, one response at a time on each, in pieces of 64 KiB, and serves addresses \
-         round-robin. The other servers compress on blocking threads, two responses at a time each. Meanwhile the response is \
-         accounted to the client. It is sent uncompressed if the queue is full or there is no memory. WebSocket messages and gRPC are not compressed.\n",
+         per byte of the response (zlib-rs at level 1, on one core of an EPYC with 2 vCPUs). A block of 500 transactions (425 KB) \
+         takes 1.7 ms and shrinks by a factor of 2.4. A response with 2,000 logs (1.26 MB) takes 6.1 ms and shrinks by a factor of 3.5. \
+         On a fast local network, compression saves no time. A reverse proxy that compresses responses itself can remove \
+         `Accept-Encoding` from the requests that it forwards. JSON-RPC compresses on the threads that parse large bodies. Each of \
+         them compresses one response at a time, in pieces of 64 KiB, and serves client addresses round-robin. Each of the other \
+         servers compresses at most two responses at a time, on blocking threads. While a response waits or is compressed, it \
+         counts towards the memory of the client. It is sent uncompressed if the queue is full or the memory limit of the clients \
+         is reached. WebSocket messages and gRPC are not compressed.\n",
     );
     for interface in COSTS {
         write!(out, "\n## {}\n\n{}\n\n", interface.name, interface.threads).unwrap();

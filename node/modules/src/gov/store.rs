@@ -39,9 +39,10 @@ pub enum StoreError {
     /// A stored value is invalid.
     #[error("governance: {0}")]
     Value(String),
-    /// The stored state is not the one to which the header commits.
+    /// The state after a block is not the one to which the header of the block commits.
     #[error(
-        "governance: what is stored for block {height} is not what its header commits to; restore a snapshot"
+        "governance: the state after block {height} differs from the commitment in its header; if the block is \
+         stored, restore a snapshot"
     )]
     Commitment {
         /// The block that changed the state.

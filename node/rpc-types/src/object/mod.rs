@@ -130,9 +130,12 @@ mod tests {
                     assert_written_as_by_serde(&ReceiptObject::new(&mined, &receipt, context));
                 }
             }
-            compare(&BlockObject::new(&block, Transactions::Full(full)));
-            compare(&BlockObject::new(&block, Transactions::Hashes(vec![hash, B256::ZERO])));
-            compare(&BlockObject::new(&block, Transactions::Hashes(Vec::new())));
+            assert_written_as_by_serde(&BlockObject::new(&block, Transactions::Full(full)));
+            assert_written_as_by_serde(&BlockObject::new(
+                &block,
+                Transactions::Hashes(vec![hash, B256::ZERO]),
+            ));
+            assert_written_as_by_serde(&BlockObject::new(&block, Transactions::Hashes(Vec::new())));
         }
     }
 }

@@ -16,11 +16,11 @@ use std::{
 /// What is wrong with the blocks that a validator proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The node of any other validator finds them invalid.
+    /// The nodes of all other validators reject the block as invalid.
     Invalid,
-    /// The number is not that after the parent.
+    /// The block number is not the number of the parent plus one.
     Number,
-    /// The parent in the header is not that of the proposal.
+    /// The parent hash in the header is not that of the parent of the proposal.
     Parent,
     /// The timestamp is an hour ahead.
     Timestamp,
@@ -65,8 +65,9 @@ pub(super) struct HeadersState {
     /// How far the clock of this validator is ahead of that of the runtime. It starts an hour ahead, so that it can be
     /// set back.
     pub(super) ahead: Duration,
-    /// What is wrong with the blocks that this validator proposes, and how many of them it has proposed.
+    /// What is wrong with the blocks that this validator proposes.
     fault: Option<Fault>,
+    /// Number of faulty blocks that this validator has proposed.
     pub(super) faulty_proposals: usize,
     /// Contradicting votes that this validator has seen.
     pub(super) contradictions: Vec<Contradiction>,
@@ -108,7 +109,7 @@ impl Headers {
         f(&mut self.0.lock().unwrap())
     }
 
-    /// Lets this validator propose blocks with this fault from now on.
+    /// Makes this validator propose blocks with this fault from now on.
     pub(super) fn misbehave(&self, fault: Fault) {
         self.with(|state| state.fault = Some(fault));
     }

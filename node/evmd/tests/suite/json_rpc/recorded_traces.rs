@@ -1,5 +1,5 @@
-//! Compares traces with recordings of geth: of one chain with the tracers in [`FOLDERS`], and of `execution-apis` with
-//! the struct logger.
+//! Compares traces with responses that were recorded from geth. The tracers in [`FOLDERS`] run on one recorded chain,
+//! and the struct logger runs on the chain of `execution-apis`.
 
 use crate::{
     client::{Node, config},

@@ -115,7 +115,7 @@ impl Built {
 }
 
 impl Chain {
-    /// The development chain with changes to its section of the genesis file.
+    /// The development chain with these values in the section `config.evmd` of its genesis file.
     pub(crate) fn with(section: serde_json::Value) -> Self {
         Self::from_genesis(|file| {
             for (key, value) in section.as_object().unwrap() {
@@ -141,8 +141,8 @@ impl Chain {
         Self::with(serde_json::json!({}))
     }
 
-    /// Builds the next block from the valid transactions, executes it again as an imported block and before the hash of
-    /// its parent is known, and applies it.
+    /// Builds the next block from the valid transactions and applies it. Also executes it as an imported block, and
+    /// builds it before the hash of its parent is known, and asserts that the results are the same.
     pub(crate) fn block(&mut self, txs: &[RecoveredTx]) -> Built {
         let native = self.spec.native().unwrap();
         let mut modules = self.modules.clone();
@@ -179,10 +179,10 @@ impl Chain {
             Some(&modules),
             &input,
         );
-        assert_eq!(again.unwrap(), executed, "the imported block has another result");
+        assert_eq!(again.unwrap(), executed, "the imported block has a different result");
         match self.block_before_parent(&modules, &header, txs) {
             Ok(again) => {
-                assert_eq!(again, executed, "the result does not depend on when the hash is known");
+                assert_eq!(again, executed, "the result differs before the parent's hash is known");
             }
             Err(error) => assert!(ParentUnknown::is_reason(&error), "{error}"),
         }
@@ -203,7 +203,7 @@ impl Chain {
         txs: &[RecoveredTx],
     ) -> Result<Executed, ExecutionError> {
         let unknown = Header { parent_hash: PARENT_UNKNOWN, ..header.clone() };
-        let (host, root) = (HashesBefore(header.number - 1), |_: &StateChanges| Ok(B256::ZERO));
+        let (host, root) = (NoParentHash(header.number - 1), |_: &StateChanges| Ok(B256::ZERO));
         let host = FastHost(&host);
         let mut builder = BlockBuilder::start_before_parent(
             &self.spec,
@@ -222,10 +222,11 @@ impl Chain {
     }
 }
 
-/// A host without hashes, to which the hash of the block with this number is not known yet.
-struct HashesBefore(u64);
+/// A host without block hashes. A request for the hash of this block, which is the parent, fails with
+/// [`ParentUnknown`].
+struct NoParentHash(u64);
 
-impl ExecutionHost for HashesBefore {
+impl ExecutionHost for NoParentHash {
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError> {
         if number == self.0 { Err(ParentUnknown.into()) } else { Ok(None) }
     }

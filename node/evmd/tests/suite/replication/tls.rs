@@ -27,7 +27,7 @@ fn set(home: &Path, settings: &[(&str, PathBuf)]) {
 /// Starts a producer that encrypts connections.
 fn start_encrypting(home: &Path) -> NodeProcess {
     set(home, &[("tls-certificate", tls_file("node.pem")), ("tls-key", tls_file("node.key"))]);
-    // The certificate is for this host.
+    // The certificate names only 127.0.0.1.
     let options = ["--replication.address", "127.0.0.1:0", "--block-time", BLOCK_TIME];
     NodeProcess::start(Path::new(PROGRAM), home, &options)
 }
@@ -38,7 +38,7 @@ fn chain_authority(home: &Path) -> Authority {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_follows_forwards_and_asks_over_encrypted_connections() {
+async fn blocks_transactions_and_promote_queries_travel_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let (home, recovery) = recoverable_home(folder.path());
     let producer = start_encrypting(&home);
@@ -64,7 +64,7 @@ async fn a_replica_follows_forwards_and_asks_over_encrypted_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_without_the_expected_certificate_are_not_asked() {
+async fn ask_node_requires_a_trusted_certificate_and_a_matching_scheme() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let producer = start_encrypting(&home);
