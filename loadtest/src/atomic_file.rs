@@ -1,5 +1,5 @@
 //! Files that appear complete or not at all: they are written under a temporary name and renamed at
-//! the end. The next run overwrites the temporary file of an interrupted one.
+//! the end. If a run is interrupted, the next run overwrites its temporary file.
 
 use anyhow::{Context, bail};
 use std::{

@@ -1,6 +1,6 @@
 //! Scenario `attack`: how hostile clients affect a cheap call and the node's memory.
 //!
-//! In each round the same number of connections first sends valid requests and then attacks. During both,
+//! In each round, the same number of connections first sends valid requests and then attacks. During both,
 //! `eth_blockNumber` is called at a fixed rate on separate connections, and each health check uses
 //! a new connection. On loopback, or with `--source`, the attack has its own source address, so that
 //! the node can distinguish it from the probe.
@@ -38,21 +38,21 @@ const MAX_DURATION_S: f64 = 120.0;
 const MAX_ROUNDS: u32 = 9;
 /// The attack runs for this long before the probe begins.
 const RAMP_UP: Duration = Duration::from_secs(1);
-/// Connections of the probe. A connection has one call in flight. On a single connection, 200 calls a second form a
-/// queue that grows until the end of the measurement as soon as a call takes more than 5 ms, and the latencies would
-/// be those of the queue. Several connections measure how long separate users of the node wait.
+/// Connections of the probe, each with one call in flight. On a single connection, 200 calls per second would form a
+/// queue that grows until the end of the measurement as soon as calls take more than 5 ms, and the queue would dominate
+/// the latencies. Several connections measure how long separate users of the node wait.
 const PROBE_CONNECTIONS: usize = 20;
 /// Timeout of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Source address of attacks on this machine: a loopback address that the probe does not use.
 const LOOPBACK_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// Time within which the node must answer on as many connections as a measurement uses, before it begins.
+/// Time within which the node must answer on as many connections as a measurement uses before the measurement begins.
 const SETTLE_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum wait before a measurement. A node drops the requests of a disconnected client within seconds.
 const MAX_SETTLE: Duration = Duration::from_secs(60);
 
-/// Calls in a valid request. The load generator spends as much time as the node on a small call that is sent
-/// alone, and then the node is idle while it waits for requests.
+/// Calls in a valid request. For a small call that is sent alone, the load generator needs as much time as the node,
+/// which would therefore be idle while it waits for requests.
 const VALID_BATCH_CALLS: usize = 20;
 /// Bytes in a MiB.
 const MIB: f64 = (1u64 << 20) as f64;
@@ -145,14 +145,14 @@ fn check(args: &AttackArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Linux accepts connections from every address in 127.0.0.0/8.
+/// Returns the default source address of the attack. Linux permits connections from every address in 127.0.0.0/8.
 fn default_source(node: SocketAddr) -> Option<IpAddr> {
     let is_local = node.ip().is_ipv4() && node.ip().is_loopback();
     (cfg!(target_os = "linux") && is_local).then_some(LOOPBACK_SOURCE.into())
 }
 
-/// Probes the node during the attack if `attack` is set, else during valid requests. The inner option
-/// is the source address of the attack.
+/// Probes the node during the attack if `attack` is set, and during valid requests otherwise. The inner
+/// option is the source address of the attack.
 fn measure(
     args: &AttackArgs,
     node: &Node,
@@ -179,7 +179,7 @@ fn measure(
     Ok(Measurement { probe: probe.context("the probe")?, observed, counts })
 }
 
-/// Waits until the node has closed the connections of the previous measurement. Until then they count towards the
+/// Waits until the node has closed the connections of the previous measurement. Until then, they count towards the
 /// limit of the probe's address, and the node might refuse the probe.
 fn settle(args: &AttackArgs, node: &Node) -> anyhow::Result<()> {
     let connections = args.clients + PROBE_CONNECTIONS;
@@ -223,7 +223,7 @@ fn probe(args: &AttackArgs, node: &Node) -> anyhow::Result<Stats> {
     drive(&node.endpoint(), &plan, vec![source], &Watch::default(), &ProgressBar::hidden())
 }
 
-/// One call, sent [`VALID_BATCH_CALLS`] times in one batch.
+/// Creates a batch that contains a call [`VALID_BATCH_CALLS`] times.
 fn batch(call: &[u8]) -> Vec<u8> {
     let calls = vec![call; VALID_BATCH_CALLS].join(&b","[..]);
     [b"[", &calls[..], b"]"].concat()

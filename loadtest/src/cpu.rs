@@ -11,7 +11,7 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// The process with this id. Fails if it does not exist.
+    /// Returns the process with this id. Fails if it does not exist.
     pub(crate) fn from_pid(pid: u32) -> anyhow::Result<Self> {
         let process = Self(pid);
         process.cpu().with_context(|| format!("--pid {pid}: no such process"))?;
@@ -22,8 +22,8 @@ impl Process {
         Self(std::process::id())
     }
 
-    /// The process that listens on a loopback address. Returns `None` for other addresses, or if
-    /// there is none that this user may inspect.
+    /// Returns the process that listens on a loopback address; `None` for other addresses, or if
+    /// there is no such process that this user may inspect.
     pub(crate) fn listening(address: SocketAddr) -> Option<Self> {
         if !address.ip().is_loopback() {
             return None;
@@ -38,7 +38,7 @@ impl Process {
         numbers.find(|pid| holds(*pid, &wanted)).map(Self)
     }
 
-    /// CPU time of all its threads so far, including those that have ended.
+    /// Returns the CPU time of all threads of the process so far, including those that have ended.
     pub(crate) fn cpu(self) -> anyhow::Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0))?;
         ticks(&stat)
@@ -56,7 +56,7 @@ impl Process {
     }
 }
 
-/// Inode of the socket that listens on `port`, from the kernel's table.
+/// Finds the inode of the socket that listens on `port` in the kernel's table.
 fn listener_inode(table: &str, port: u16) -> Option<u64> {
     const LISTEN: &str = "0A";
     let port = format!(":{port:04X}");
@@ -74,7 +74,7 @@ fn holds(pid: u32, socket: &str) -> bool {
         .any(|file| fs::read_link(file.path()).is_ok_and(|target| target == Path::new(socket)))
 }
 
-/// User and system time of a stat file, in ticks.
+/// Returns the sum of user and system time in a stat file, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
     // The name in parentheses may contain any character, so fields are counted after it.
     let (_, fields) = stat.rsplit_once(')')?;

@@ -1,11 +1,11 @@
-//! The load loop: it sends requests over several connections and measures latencies. In a closed
-//! loop a connection sends its next request when the last one is answered; in an open loop requests
+//! The load loop, which sends requests over several connections and measures latencies. In a closed
+//! loop, a connection sends its next request when the last one is answered; in an open loop, requests
 //! are sent at a fixed rate, independently of the responses.
 //!
-//! In an open loop latency is measured from the time at which the request was due, so a stall of
-//! the node affects every request that should have been sent during it (this avoids "coordinated
-//! omission"). The only delay that is not charged to the node is that of this client's own timer
-//! while a connection is free.
+//! In an open loop, latency is measured from the time at which the request was due, so a stall of
+//! the node affects every request that should have been sent during the stall (this avoids
+//! "coordinated omission"). The only delay that is not charged to the node is that of this client's
+//! own timer while a connection is free.
 
 use crate::{
     interrupt,
@@ -47,13 +47,13 @@ pub(crate) trait Source: Send {
     /// the connection has nothing left to send.
     fn next(&mut self, connection: usize, out: &mut Vec<u8>) -> anyhow::Result<Option<u32>>;
 
-    /// Whether a request can be sent now. A source that is not ready is polled again.
+    /// Returns whether a request can be sent now. A source that is not ready is polled again.
     fn is_ready(&mut self) -> bool {
         true
     }
 
     /// Checks a JSON-RPC response. Returns the number of failed operations and the first error, or
-    /// `None` if all succeeded.
+    /// `None` if all operations succeeded.
     fn check(&mut self, response: &[u8], operations: u32) -> Option<(u32, String)> {
         check_json(response, operations)
     }
@@ -67,7 +67,7 @@ pub(crate) fn check_json(response: &[u8], operations: u32) -> Option<(u32, Strin
         String::from_utf8_lossy(&response[at..end]).into_owned()
     };
     if response.first() == Some(&b'[') {
-        // No result of a method that is sent in batches here has a member of this name.
+        // None of the methods that are sent in batches here returns a member of this name.
         let mut errors = memchr::memmem::find_iter(response, ERROR);
         let first = errors.next()?;
         return Some((1 + errors.count() as u32, text(first)));
@@ -89,7 +89,7 @@ pub(crate) struct Plan {
     pub(crate) depth: Option<usize>,
     /// How long requests are sent; `None` means until the source is exhausted.
     pub(crate) duration: Option<Duration>,
-    /// Requests per second over all connections; `None` is a closed loop.
+    /// Requests per second over all connections; `None` means a closed loop.
     pub(crate) rate: Option<f64>,
     /// Timeout of a request.
     pub(crate) timeout: Duration,
@@ -311,7 +311,7 @@ impl<'a> Loop<'a> {
     }
 
     fn refill(&mut self, slot: usize, now: Instant) -> anyhow::Result<()> {
-        // Responses arrive in bursts, so half a window is refilled at once instead of one by one.
+        // Responses arrive in bursts, so half a window is refilled at once instead of request by request.
         if self.depth > 2 && self.slots[slot].in_flight.len() > self.depth / 2 {
             return Ok(());
         }
@@ -350,7 +350,7 @@ impl<'a> Loop<'a> {
         Ok(due)
     }
 
-    /// A connection that may send another request.
+    /// Finds a connection that may send another request.
     fn free_slot(&mut self) -> Option<usize> {
         let count = self.slots.len();
         let start = self.next_slot;
@@ -440,7 +440,7 @@ impl<'a> Loop<'a> {
         Ok(())
     }
 
-    /// Opens a connection, and retries for [`RECONNECT_WAIT`], because the node may be restarting.
+    /// Opens a connection, retrying for [`RECONNECT_WAIT`] because the node may be restarting.
     fn reconnect(&mut self) -> anyhow::Result<Connection> {
         let begun = Instant::now();
         loop {
@@ -457,12 +457,12 @@ impl<'a> Loop<'a> {
     }
 
     /// Fails requests that timed out and those queued behind them. `sent_all` is the time at which
-    /// sending ended; in an open loop the timeout begins only then.
+    /// sending ended; in an open loop, the timeout begins only then.
     fn check_timeouts(&mut self, now: Instant, sent_all: Option<Instant>) -> anyhow::Result<()> {
         let (timeout, before) = (self.plan.timeout, self.lost);
         for number in 0..self.slots.len() {
             let Some((due, _)) = self.slots[number].in_flight.front() else { continue };
-            // In an open loop a request may have waited for a connection first.
+            // In an open loop, a request may first have waited for a connection.
             let since =
                 if self.gap.is_none() { Some(*due) } else { sent_all.map(|at| at.max(*due)) };
             if since.is_some_and(|since| now.saturating_duration_since(since) > timeout) {

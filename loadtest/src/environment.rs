@@ -8,8 +8,8 @@ use std::{
 /// Seconds in a day.
 const DAY_SECONDS: u64 = 86_400;
 
-/// Date, machine, command line and version of this client, by their names. The machine is the one that this client
-/// runs on.
+/// Returns the date, the machine, and the command line and version of this client, by name. The machine is the one that
+/// this client runs on.
 pub(crate) fn environment() -> Vec<(&'static str, String)> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -21,7 +21,7 @@ pub(crate) fn environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The processor, the number of cores that this process may use, and the kernel.
+/// Describes the processor, the number of cores that this process may use, and the kernel.
 fn machine() -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name"));
@@ -39,7 +39,7 @@ fn machine() -> String {
 /// Formats a Unix time in seconds as a UTC date and time.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
-    // Years begin in March, so that the leap day is the last one; 719,468 days are between 0000-03-01 and 1970-01-01.
+    // Years begin in March, so that the leap day is the last day; 719,468 days lie between 0000-03-01 and 1970-01-01.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,5 +1,5 @@
-//! Scenario `explorer`: the requests of whole pages of Otterscan and Blockscout. Each page is one
-//! JSON-RPC batch and counts as one operation.
+//! Scenario `explorer`: the requests that whole pages of Otterscan and Blockscout make. Each page is
+//! one JSON-RPC batch and counts as one operation.
 
 use crate::{
     options::{Common, Node},
@@ -43,7 +43,7 @@ const KINDS: [(&str, Page); 6] = [
     ("indexer, 10 blocks", indexer),
 ];
 
-/// Requested in addition with `--ots`.
+/// The page that is also requested with `--ots`.
 const HISTORY: (&str, Page) = ("address history", history_page);
 /// Transactions on a history page of Otterscan.
 const HISTORY_PAGE_TXS: u64 = 25;
@@ -52,7 +52,7 @@ fn random_block(sample: &Sample, rng: &mut Rng) -> u64 {
     *rng.pick(&sample.blocks).unwrap_or(&sample.head)
 }
 
-/// The latest blocks and the gas prices.
+/// Returns the calls of a front page: the latest blocks and the gas prices.
 fn front_page(sample: &Sample, _: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let first = sample.head.saturating_sub(FRONT_PAGE_BLOCKS - 1);
     let mut calls: Vec<_> = (first..=sample.head)
@@ -63,7 +63,7 @@ fn front_page(sample: &Sample, _: &mut Rng) -> anyhow::Result<Vec<Call>> {
     Ok(calls)
 }
 
-/// Otterscan's block page: the block, its transactions and their receipts.
+/// Returns the calls of Otterscan's block page: the block, its transactions and their receipts.
 fn block_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let number = hex(random_block(sample, rng));
     Ok(vec![
@@ -88,7 +88,7 @@ fn address_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     Ok(account_state(account.map_or("", String::as_str)).to_vec())
 }
 
-/// Balance, nonce and code of an account.
+/// Returns the calls for the balance, nonce and code of an account.
 fn account_state(account: &str) -> [Call; 3] {
     [
         ("eth_getBalance", json!([account, "latest"])),
@@ -97,14 +97,14 @@ fn account_state(account: &str) -> [Call; 3] {
     ]
 }
 
-/// Otterscan's address page: the newest transactions with their receipts.
+/// Returns the calls of Otterscan's address page: the newest transactions with their receipts.
 fn history_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let account = rng.pick(&sample.accounts);
     let newest = ("ots_searchTransactionsBefore", json!([account, 0, HISTORY_PAGE_TXS]));
     Ok(account_state(account.map_or("", String::as_str)).into_iter().chain([newest]).collect())
 }
 
-/// A holder's token and ether balances, and all token transfers to the holder.
+/// Returns the calls for a holder's token and ether balances, and for all token transfers to the holder.
 fn holder_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let holder = rng.pick(&sample.holders).map_or("0x0", String::as_str);
     let token = sample.token()?;
@@ -119,7 +119,7 @@ fn holder_page(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     ])
 }
 
-/// Blockscout's indexer: whole blocks with their receipts.
+/// Returns the calls of Blockscout's indexer: whole blocks with their receipts.
 fn indexer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Vec<Call>> {
     let last = random_block(sample, rng).max(INDEXER_BLOCKS);
     let numbers = last + 1 - INDEXER_BLOCKS..=last.min(sample.head);

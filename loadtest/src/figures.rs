@@ -6,12 +6,12 @@ use hdrhistogram::Histogram;
 pub(crate) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
-/// The name of a node in tables.
+/// Returns the name of a node in tables.
 pub(crate) const fn letter(number: usize) -> char {
     if number == 0 { 'A' } else { 'B' }
 }
 
-/// Microseconds of a quantile.
+/// Returns a quantile in microseconds.
 pub(crate) fn quantile_us(latency: &Histogram<u64>, quantile: f64) -> f64 {
     latency.value_at_quantile(quantile) as f64 / 1e3
 }

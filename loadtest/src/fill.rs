@@ -21,7 +21,7 @@ const PRIORITY_FEES: [u128; 8] = [1, 2, 5, 10, 15, 20, 50, 100];
 const TENTH_GWEI: u128 = 100_000_000;
 /// Maximum wait for the next block, and for all transactions to be mined.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of a block without transactions. A chain that produces blocks only for transactions does not produce one.
+/// Maximum wait for a block without transactions, which a chain that skips empty blocks does not produce.
 const EMPTY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Polling interval of the head.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     bar.set_length(args.blocks);
     let first = node.rpc.block_number()?;
     let (mut head, mut sent) = (first, 0_u64);
-    // Whether the node produces blocks only for transactions.
+    // Whether the node produces blocks only when there are transactions.
     let mut skips_empty_blocks = false;
     while head < first + args.blocks {
         let txs: Vec<_> = (0..rng.below(args.txs + 1))
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &FillArgs) -> anyhow::Result<()> {
     Ok(writeln!(out, "token {}", senders.template.token)?)
 }
 
-/// The head after the next block, or `None` if there is none within `timeout`.
+/// Waits for the next block and returns the new head, or `None` if no block appears within `timeout`.
 fn next_block(node: &Node, head: u64, timeout: Duration) -> anyhow::Result<Option<u64>> {
     let begun = Instant::now();
     loop {

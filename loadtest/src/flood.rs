@@ -105,7 +105,7 @@ pub(crate) fn run(args: &FloodArgs) -> anyhow::Result<(Report, &Common)> {
     }
     let mut report = rounds::run("flood", common, &nodes, parts)?;
     for (number, rows) in report.rows.iter().enumerate() {
-        // An interrupted run may have only the first row.
+        // An interrupted run may contain only the first row.
         let [alone, flooded] = rows.as_slice() else { continue };
         let p99 = |row: &Row| row.sum().latency.value_at_quantile(0.99) as f64;
         report.notes.push(format!(
@@ -180,7 +180,7 @@ impl Part for Probe<'_> {
         });
         let flood = flood.map_err(|_| anyhow::anyhow!("the flood panicked"))?.context("flood")?;
         let mut round = round?;
-        round.server_cpu = None; // Nearly all of it was spent on the flood.
+        round.server_cpu = None; // Nearly all CPU time was spent on the flood.
         round.figures = vec![
             ("heavy/s", flood.per_second()),
             ("heavyErrors", flood.errors as f64),

@@ -36,7 +36,7 @@ pub(crate) struct Progress {
 }
 
 /// Follows the chain after block `head` until all accepted transactions are mined or sending has
-/// failed. Fails if none is mined for `patience`.
+/// failed. Fails if no transaction is mined for `patience`.
 pub(crate) fn follow(
     node: &Node,
     mut head: u64,

@@ -26,7 +26,7 @@ const TOKENS: u64 = 1_000_000_000_000;
 const MAX_FUNDER_TXS: usize = 16;
 /// The maximum if the funder delegates to code (EIP-7702): that code may empty the account, so nodes accept only one.
 const MAX_DELEGATED_TXS: usize = 1;
-/// Each funder keeps its balance divided by this number.
+/// Each funder keeps this fraction of its balance: the balance divided by this number.
 const RESERVE_DIVISOR: u64 = 10;
 
 /// Funded accounts and the template of their transactions.
@@ -40,14 +40,14 @@ pub(crate) struct Senders {
 /// The receiving accounts.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipients {
-    /// This many generated accounts, one after another.
+    /// This many generated accounts, in turn.
     Generated(u64),
     /// A random one of these accounts for each transaction.
     Among(Arc<[Key]>),
 }
 
 impl Senders {
-    /// Recipient of the transaction with this index.
+    /// Returns the recipient of the transaction with this index.
     pub(crate) fn recipient(&self, seed: u64, index: u64) -> Address {
         match &self.recipients {
             Recipients::Generated(count) => keys::recipient(seed, index % count),
@@ -78,8 +78,8 @@ pub(crate) struct SenderSpec {
 }
 
 impl SenderSpec {
-    /// Accounts that transfer ether to each other and are funded by a genesis with the same seed
-    /// (`loadtest genesis`). `fee_cap` is in gwei per gas.
+    /// Specifies accounts that transfer ether to each other and are funded by a genesis with the same
+    /// seed (`loadtest genesis`). `fee_cap` is in gwei per gas.
     pub(crate) const fn of_genesis(accounts: usize, fee_cap: f64, seed: u64) -> Self {
         Self {
             load: Load::Transfer,
@@ -191,7 +191,7 @@ struct FunderTxs {
     txs: Vec<Vec<u8>>,
 }
 
-/// Sends the transactions of all funders, a few of each at a time, and waits until they are mined.
+/// Sends the transactions of all funders, a few per funder at a time, and waits until they are mined.
 fn send_in_parts(node: &Node, txs_by_funder: &[FunderTxs]) -> anyhow::Result<()> {
     let accounts: Vec<_> = txs_by_funder.iter().map(|funder| funder.from).collect();
     let delegated = node.rpc.are_delegated(&accounts)?;

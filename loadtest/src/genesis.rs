@@ -67,7 +67,7 @@ pub(crate) fn make(args: &GenesisArgs) -> anyhow::Result<u64> {
     output.finish()
 }
 
-/// The fields of the file without its accounts, and the accounts that the template already has.
+/// Returns the fields of the file without its accounts, and the accounts that the template already contains.
 fn settings(args: &GenesisArgs) -> anyhow::Result<(Map<String, Value>, Map<String, Value>)> {
     let text = match &args.template {
         Some(path) => read(path)?,

@@ -1,4 +1,4 @@
-//! Records the heads that a node reports to a subscription and to polling until its process ends.
+//! Records the heads that a node reports, both to a subscription and to polling, until its process ends.
 
 use crate::{http::Url, rpc::Rpc, ws};
 use anyhow::{Context, bail};
@@ -101,7 +101,7 @@ impl Subscription {
         }
     }
 
-    /// The next message, or `None` if none arrived within the read timeout.
+    /// Returns the next message, or `None` if none arrives within the read timeout.
     fn read(&mut self) -> anyhow::Result<Option<Value>> {
         loop {
             if let Some((length, frame)) = ws::read(&self.input)? {

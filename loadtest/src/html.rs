@@ -144,7 +144,7 @@ fn table_row(row: &Row, number: usize) -> String {
     html
 }
 
-/// Bar charts over all parts, if there are several.
+/// Draws bar charts over all parts, if there are several.
 fn overview(report: &Report) -> String {
     let names: Vec<_> = report.rows[0].iter().map(|row| row.part.clone()).collect();
     if names.len() < 2 {
@@ -223,7 +223,7 @@ fn by_percentile(row: &Row) -> Vec<(f64, f64)> {
     (0..=CURVE_STEPS).map(point).collect()
 }
 
-/// The curve of the first round; the others are similar.
+/// Returns the curve of the first round; the other rounds are similar.
 fn over_time(row: &Row) -> Vec<(f64, f64)> {
     let Some(round) = row.rounds.first() else { return Vec::new() };
     // The last step is incomplete.

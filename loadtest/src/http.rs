@@ -1,4 +1,4 @@
-//! The part of HTTP/1.1 that a load needs: POST over persistent connections, one request at a time.
+//! The subset of HTTP/1.1 that a load needs: POST over persistent connections, one request at a time.
 
 use anyhow::{Context, bail};
 use std::{
@@ -56,12 +56,12 @@ impl Url {
         Ok(Self { text: text.to_owned(), address, host, path, is_ws })
     }
 
-    /// The URL with the scheme `http`.
+    /// Returns the URL with the scheme `http`.
     pub(crate) fn http(&self) -> String {
         format!("http://{}{}", self.host, self.path)
     }
 
-    /// The constant part of a request head; [`append_request`] appends length and body.
+    /// Returns the constant part of a request head; [`append_request`] appends length and body.
     pub(crate) fn post_head(&self) -> Vec<u8> {
         format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: ",
@@ -71,8 +71,8 @@ impl Url {
     }
 }
 
-/// The first address that accepts a connection, or the first address if none does. `localhost` may
-/// resolve to `::1` first while the node listens on 127.0.0.1. A single address is not tried.
+/// Returns the first address that accepts a connection, or the first address if none does: `localhost`
+/// may resolve to `::1` first while the node listens on 127.0.0.1. A single address is not tried.
 fn reachable(addresses: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let addresses: Vec<_> = addresses.collect();
     let accepts =
@@ -211,7 +211,7 @@ mod tests {
     fn first_address_that_accepts_is_used() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap();
-        // Nothing listens at this port of the other loopback address.
+        // Nothing listens on this port of the other loopback address.
         let closed = SocketAddr::new("127.0.0.2".parse().unwrap(), open.port());
         assert_eq!(reachable([closed, open].into_iter()), Some(open));
         assert_eq!(reachable([closed, closed].into_iter()), Some(closed));

@@ -18,7 +18,7 @@ pub(crate) fn listen() -> anyhow::Result<()> {
     .context("cannot install the handler of Ctrl-C")
 }
 
-/// Whether Ctrl-C was pressed.
+/// Returns whether Ctrl-C was pressed.
 pub(crate) fn requested() -> bool {
     REQUESTED.load(Relaxed)
 }

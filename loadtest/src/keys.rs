@@ -30,8 +30,8 @@ const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd2
 /// Half of the order: EIP-2 requires that `s` is not greater.
 const HALF_ORDER: U256 =
     uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
-/// Number of generated accounts with consecutive secret keys. The next public key then costs one
-/// point addition, a tenth of a point multiplication.
+/// Number of generated accounts with consecutive secret keys. Each further public key then costs one
+/// point addition, a tenth of the cost of a point multiplication.
 const KEY_RUN: u64 = 4096;
 /// Number of precomputed nonces. Each signature of a sender uses the next one.
 const NONCES: u64 = 64;
@@ -65,7 +65,7 @@ fn public_point(secret: B256) -> ([u8; 32], [u8; 32]) {
     (half(1), half(33))
 }
 
-/// The accounts that development chains fund.
+/// Returns the accounts that development chains fund.
 pub(crate) fn dev_keys() -> Vec<Key> {
     DEV_KEYS.iter().map(|secret| Key::new(*secret)).collect()
 }
@@ -75,7 +75,7 @@ pub(crate) fn senders(seed: u64, count: usize) -> Vec<Key> {
     senders_in(seed, 0..count as u64)
 }
 
-/// The accounts of [`senders`] with these indices.
+/// Returns the accounts of [`senders`] with these indices.
 pub(crate) fn senders_in(seed: u64, indices: Range<u64>) -> Vec<Key> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = (indices.end - indices.start).div_ceil(threads).next_multiple_of(KEY_RUN);
@@ -112,7 +112,7 @@ fn derive_run(seed: u64, from: u64, to: u64) -> Vec<Key> {
     keys
 }
 
-/// The account of [`senders`] with this index.
+/// Returns the account of [`senders`] with this index.
 pub(crate) fn sender(seed: u64, number: u64) -> Key {
     Key::new(B256::from(sender_secret(seed, number).to_be_bytes::<32>()))
 }
@@ -122,14 +122,14 @@ fn sender_secret(seed: u64, number: u64) -> U256 {
     first.add_mod(U256::from(number % KEY_RUN), ORDER)
 }
 
-/// A number below the order. It is 0 with probability 2^-256.
+/// Derives a number below the order. It is 0 with probability 2^-256.
 fn derive_scalar(what: &str, seed: u64, number: u64) -> B256 {
     let text = [what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()].concat();
     let number = U256::from_be_bytes(keccak256(text).0) % ORDER;
     B256::from(number.to_be_bytes::<32>())
 }
 
-/// The address of a generated account that only receives.
+/// Returns the address of a generated account that only receives.
 pub(crate) fn recipient(seed: u64, number: u64) -> Address {
     let mut rng = Rng::new(seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
     let mut bytes = [0; 20];

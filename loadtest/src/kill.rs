@@ -1,5 +1,5 @@
-//! Scenario `kill`: kills a node with SIGKILL under full load, repeatedly, and checks that the
-//! restarted node has all answered transactions and the blocks it had reported.
+//! Scenario `kill`: repeatedly kills a node with SIGKILL under full load, and checks that the
+//! restarted node has all answered transactions and all blocks that it had reported.
 //!
 //! Each round uses its own senders, so it does not depend on earlier rounds.
 
@@ -95,7 +95,7 @@ impl KillArgs {
         Ok(())
     }
 
-    /// Number of answered transactions after which the node is killed.
+    /// Returns the number of answered transactions after which the node is killed.
     fn target(&self, round: usize) -> u64 {
         let steps = (self.kills - 1).max(1) as u64;
         self.least + (self.most - self.least) * round as u64 / steps
@@ -121,8 +121,8 @@ struct KillRound {
 }
 
 impl KillRound {
-    /// Seconds from restart to serving per 100,000 replayed transactions. Returns `None` if none
-    /// was replayed.
+    /// Returns the seconds from restart to serving per 100,000 replayed transactions, or `None` if
+    /// none was replayed.
     fn restart_seconds_per_100k(&self) -> Option<f64> {
         let replayed = Some(self.replayed.transactions).filter(|replayed| *replayed > 0)?;
         Some(self.restart_seconds * 1e5 / replayed as f64)
@@ -219,7 +219,7 @@ fn publish(args: &KillArgs, rounds: &[KillRound]) -> anyhow::Result<()> {
     )?)
 }
 
-/// One round: full load, SIGKILL, restart and all checks. Returns the restarted node.
+/// Runs one round: full load, SIGKILL, restart and all checks. Returns the restarted node.
 fn run_one_kill(
     args: &KillArgs,
     evmd: &Evmd,

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The options with the addresses of the node's servers. The kernel chooses their ports, and the node prints them.
+/// The options that set the addresses of the node's servers. The kernel chooses the ports, and the node prints them.
 const SERVERS: [&str; 8] = [
     "--json-rpc.address",
     "--json-rpc.ws-address",
@@ -77,7 +77,7 @@ impl Drop for Running {
 }
 
 impl Evmd {
-    /// The given program, or the `evmd` in the folder of this program.
+    /// Finds the given program, or the `evmd` in the folder of this program.
     pub(crate) fn find(program: Option<&Path>, home: &Path) -> anyhow::Result<Self> {
         let program = match program {
             Some(program) => program.to_owned(),
@@ -123,7 +123,7 @@ impl Evmd {
         self.start_with(&[])
     }
 
-    /// Like [`Self::start`], with more options. They may include addresses of servers.
+    /// Does the same as [`Self::start`] with more options, which may include addresses of servers.
     pub(crate) fn start_with(&self, options: &[(&str, String)]) -> anyhow::Result<Running> {
         let begun = Instant::now();
         let has_no_address = |server: &&&str| !options.iter().any(|(option, _)| option == *server);
@@ -177,7 +177,7 @@ impl Evmd {
         })
     }
 
-    /// The file for the log of the node, next to its home folder. A node that starts again appends to it.
+    /// Opens the file for the node's log, next to its home folder. A restarted node appends to it.
     fn log(&self) -> anyhow::Result<File> {
         let path = self.home.with_extension("log");
         let file = File::options().create(true).append(true).open(&path);
@@ -204,7 +204,7 @@ impl Evmd {
 }
 
 impl Running {
-    /// CPU time of the process.
+    /// Returns the CPU time of the process.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         Process::from_pid(self.process.id())?.cpu()
     }

@@ -100,7 +100,7 @@ impl Node {
         Ok(Self { url, rpc, process, version })
     }
 
-    /// A server that is measured but receives no other calls.
+    /// Creates a node for a server that is measured but receives no other calls.
     pub(crate) fn without_rpc(url: &str, version: &str) -> anyhow::Result<Self> {
         let url = Url::parse(url)?;
         let (rpc, process) = (Rpc::new(&url), Process::listening(url.address));
@@ -139,7 +139,7 @@ impl Common {
             bail!("--warmup must be between 0 and 3600 seconds, got {}", self.warmup);
         }
         if let Some(path) = &self.html {
-            // Fails now instead of after hours of measuring.
+            // Fail now instead of after hours of measuring.
             let file = File::options().append(true).create(true).open(path);
             file.with_context(|| format!("--html {}: cannot write the file", path.display()))?;
         }

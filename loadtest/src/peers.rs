@@ -55,7 +55,7 @@ const ROWS: [(&str, Params); 18] = [
     }),
 ];
 
-/// A transfer of 0 tokens from one holder to another, which succeeds with any balance.
+/// Creates a transfer of 0 tokens from one holder to another, which succeeds with any balance.
 fn token_transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     let (from, to) = (rng.pick(&sample.holders), rng.pick(&sample.holders));
     let to = to.and_then(|to| to.parse().ok()).unwrap_or_default();
@@ -63,7 +63,7 @@ fn token_transfer(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     Ok(json!([{ "from": from, "to": sample.token()?, "data": data }]))
 }
 
-/// Transfers of the token to one holder.
+/// Creates a query for the transfers of the token to one holder.
 fn holder_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     let holder = rng.pick(&sample.holders).map(|holder| token::topic(holder));
     let (first, last) = block_range(sample, rng, WIDE_BLOCKS);

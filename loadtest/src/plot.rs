@@ -61,7 +61,7 @@ pub(crate) struct Chart {
     pub(crate) lines: Vec<Line>,
 }
 
-/// Minimum and maximum of some values, extended so that they are never equal.
+/// Returns the minimum and maximum of some values, extended so that they are never equal.
 fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
@@ -73,7 +73,7 @@ fn span(values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)
     Some(if high - low < 1e-9 { (low, low + 1.0) } else { (low, high) })
 }
 
-/// Round values that divide a span into a few parts.
+/// Returns round values that divide a span into a few parts.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / MAX_TICKS;
     let power = 10f64.powf(rough.log10().floor());
@@ -103,7 +103,7 @@ fn ticks(scale: Scale, low: f64, high: f64) -> Vec<f64> {
 }
 
 impl Chart {
-    /// The chart as SVG; empty if there are no points.
+    /// Draws the chart as SVG; returns an empty string if there are no points.
     pub(crate) fn svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x_span = span(points().map(|(x, _)| self.x_scale.scaled(*x)), false);
@@ -160,7 +160,7 @@ impl Chart {
     }
 }
 
-/// One bar per name and node, scaled to the maximum.
+/// Draws one bar per name and node, scaled to the maximum.
 pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -> String {
     let all = || values.iter().flatten().flatten();
     let Some((_, max)) = span(all().copied(), true) else { return String::new() };
@@ -200,7 +200,7 @@ pub(crate) fn bars(title: &str, names: &[String], values: &[Vec<Option<f64>>]) -
     svg
 }
 
-/// A number without trailing zeros.
+/// Formats a number without trailing zeros.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -175,7 +175,7 @@ pub(crate) fn logs_over(sample: &Sample, rng: &mut Rng, blocks: u64) -> anyhow::
     }]))
 }
 
-/// The first and last of `blocks` consecutive blocks, or of all blocks if there are fewer.
+/// Returns the first and last of `blocks` consecutive blocks, or of all blocks if there are fewer.
 pub(crate) fn block_range(sample: &Sample, rng: &mut Rng, blocks: u64) -> (String, String) {
     let last = *rng.pick(&sample.blocks).unwrap_or(&sample.head);
     let last = last.max(blocks - 1).min(sample.head);
@@ -190,13 +190,13 @@ fn holder_logs(sample: &Sample, rng: &mut Rng) -> anyhow::Result<Value> {
     }]))
 }
 
-/// A JSON-RPC request. Text after a space in `method` is ignored.
+/// Creates a JSON-RPC request. Text after a space in `method` is ignored.
 pub(crate) fn body(method: &str, params: &Value) -> Vec<u8> {
     let method = method.split(' ').next().unwrap_or_default();
     format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#).into_bytes()
 }
 
-/// The requests of the mix in random order.
+/// Returns the requests of the mix in random order.
 pub(crate) fn mix(sample: &Sample, seed: u64) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut rng = Rng::new(seed);
     let mut bodies = Vec::with_capacity(MIX_BODIES);

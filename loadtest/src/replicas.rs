@@ -140,12 +140,12 @@ impl ReplicasArgs {
         Ok(())
     }
 
-    /// The number of nodes that produce blocks. They have the lowest indices.
+    /// Returns the number of nodes that produce blocks. They have the lowest indices.
     fn producers(&self) -> usize {
         self.validators.max(1)
     }
 
-    /// The index of the first node that transactions are sent to.
+    /// Returns the index of the first node that transactions are sent to.
     fn first_entry(&self) -> usize {
         usize::from(self.validators == 0)
     }
@@ -156,7 +156,7 @@ impl ReplicasArgs {
     }
 }
 
-/// What happened during the load.
+/// The outcome of the load.
 #[derive(Debug)]
 struct Loaded {
     /// Hashes of the acknowledged transactions.
@@ -165,7 +165,7 @@ struct Loaded {
     failed: u64,
     faults: Faults,
     elapsed: Duration,
-    /// Time from the start until the mempools were empty, and the head of the first node then.
+    /// Time from the start until the mempools were empty, and the head of the first node at that time.
     mined_after: (Duration, u64),
     /// CPU time of each node since it was last started.
     cpu: Vec<Duration>,

@@ -20,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) environment: Vec<(&'static str, String)>,
     /// URL and version of each node.
     pub(crate) nodes: Vec<(String, String)>,
-    /// By node, then by part.
+    /// The rows, by node and then by part.
     pub(crate) rows: Vec<Vec<Row>>,
     pub(crate) elapsed: Duration,
     /// Lines below the table.
@@ -86,7 +86,7 @@ impl Report {
         ));
     }
 
-    /// Number of failed operations on the node under test.
+    /// Returns the number of failed operations on the node under test.
     pub(crate) fn errors(&self) -> u64 {
         let rounds = self.rows.iter().take(1).flatten().flat_map(|row| &row.rounds);
         rounds.map(|round| round.stats.errors).sum()
@@ -181,7 +181,7 @@ fn line(row: &Row, number: usize, width: usize) -> String {
     )
 }
 
-/// Ratios by which the first node is better: more operations, less CPU, lower latencies.
+/// Formats the ratios by which the first node is better: more operations, less CPU, lower latencies.
 fn ratio(ours: &Row, theirs: &Row, width: usize) -> String {
     let (our_sum, their_sum) = (ours.sum(), theirs.sum());
     let times = |better: f64, worse: f64| format!("{:.2}x", worse / better.max(1e-9));

@@ -22,7 +22,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// A round without CPU times.
+    /// Creates a round without CPU times.
     pub(crate) fn from_stats(stats: Stats, elapsed: Duration) -> Self {
         Self {
             stats,
@@ -35,7 +35,7 @@ impl Round {
         }
     }
 
-    /// Server CPU per operation, in microseconds.
+    /// Returns the server CPU time per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         let operations = self.stats.operations.max(1) as f64;
         self.server_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / operations)
@@ -54,7 +54,7 @@ impl Row {
         Self { part, rounds: Vec::new() }
     }
 
-    /// All rounds together.
+    /// Returns the sum of all rounds.
     pub(crate) fn sum(&self) -> Stats {
         let mut sum = Stats::new();
         for round in &self.rounds {
@@ -64,7 +64,7 @@ impl Row {
         sum
     }
 
-    /// Median over the rounds, or `None` if a round lacks the figure.
+    /// Returns the median over the rounds, or `None` if a round lacks the figure.
     pub(crate) fn median(&self, figure: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
         median(self.rounds.iter().map(figure).collect::<Option<_>>()?)
     }
@@ -73,12 +73,12 @@ impl Row {
         self.median(|round| Some(round.stats.per_second())).unwrap_or(0.0)
     }
 
-    /// Server CPU per operation, in microseconds.
+    /// Returns the server CPU time per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
         self.median(Round::cpu_us)
     }
 
-    /// Server CPU relative to another row: the median of the ratios of each round. Other work on
+    /// Returns the server CPU relative to another row: the median of the ratios of each round. Other work on
     /// the machine affects both measurements of a round alike.
     pub(crate) fn cost_relative_to(&self, other: &Self) -> Option<f64> {
         let rounds = self.rounds.iter().zip(&other.rounds);
@@ -89,7 +89,7 @@ impl Row {
         median(costs.collect::<Option<_>>()?)
     }
 
-    /// Names of the further figures, and their medians over the rounds.
+    /// Returns the names of the further figures, and their medians over the rounds.
     pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
         let Some(first) = self.rounds.first() else { return Vec::new() };
         let median = |name: &'static str| {

@@ -24,7 +24,7 @@ pub(crate) trait Part {
     fn run(&mut self, bar: &ProgressBar) -> anyhow::Result<Round>;
 }
 
-/// Measures all parts on all nodes. `parts[n]` are the parts of node `n`; all nodes have equally many.
+/// Measures all parts on all nodes. `parts[n]` are the parts of node `n`; all nodes have the same number of parts.
 pub(crate) fn run<'a>(
     scenario: &str,
     common: &Common,
@@ -83,7 +83,7 @@ pub(crate) fn run_on_each_node<'a>(
     Ok((run(scenario, common, &nodes, parts)?, common))
 }
 
-/// The order of the nodes in a round. It alternates, so that none is always first.
+/// Returns the order of the nodes in a round. It alternates, so that no node is always first.
 fn node_order(round: u32, nodes: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..nodes).collect();
     if round % 2 == 1 {

@@ -43,8 +43,8 @@ impl Rpc {
         }
     }
 
-    /// Whether a method with required parameters is served. The call without parameters fails; its
-    /// error code shows whether the method exists.
+    /// Returns whether a method with required parameters is served. A call without parameters fails,
+    /// and its error code shows whether the method exists.
     pub(crate) fn has_method(&self, method: &str) -> anyhow::Result<bool> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": [] });
         Ok(self.post(&request)?["error"]["code"] != METHOD_NOT_FOUND)
@@ -126,7 +126,7 @@ impl Rpc {
         nonces.iter().map(quantity).collect()
     }
 
-    /// Whether accounts delegate to code (EIP-7702).
+    /// Returns whether accounts delegate to code (EIP-7702).
     pub(crate) fn are_delegated(&self, accounts: &[Address]) -> anyhow::Result<Vec<bool>> {
         let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
         let codes = self.call_all("eth_getCode", &params)?;
@@ -135,7 +135,7 @@ impl Rpc {
         Ok(codes.iter().map(is_delegation).collect())
     }
 
-    /// Balances of accounts, in wei.
+    /// Returns the balances of accounts, in wei.
     pub(crate) fn balances(&self, accounts: &[Address]) -> anyhow::Result<Vec<U256>> {
         let params: Vec<_> = accounts.iter().map(|at| json!([at, "latest"])).collect();
         let balances = self.call_all("eth_getBalance", &params)?;
@@ -143,7 +143,7 @@ impl Rpc {
         balances.map(|balance| balance.context("a balance is not a quantity")).collect()
     }
 
-    /// The node's response to `web3_clientVersion`, or an empty string if the call fails.
+    /// Returns the node's response to `web3_clientVersion`, or an empty string if the call fails.
     pub(crate) fn client_version(&self) -> String {
         let version = self.call("web3_clientVersion", json!([]));
         version.ok().and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()

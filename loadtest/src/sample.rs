@@ -36,7 +36,7 @@ pub(crate) struct Sample {
     pub(crate) token: Option<String>,
 }
 
-/// Random blocks with transactions among the last `window` blocks.
+/// Picks random blocks with transactions among the last `window` blocks.
 fn filled_blocks(rpc: &Rpc, rng: &mut Rng, head: u64, window: u64) -> anyhow::Result<Vec<u64>> {
     let span = window.min(head);
     let numbers: BTreeSet<u64> = if span <= MAX_PROBED_BLOCKS {
@@ -64,7 +64,7 @@ fn may_be_precompile(address: &str) -> bool {
 }
 
 impl Sample {
-    /// Samples recent blocks, chosen by `seed`.
+    /// Samples recent blocks, which `seed` determines.
     pub(crate) fn take(rpc: &Rpc, seed: u64, token: Option<&str>) -> anyhow::Result<Self> {
         let head = rpc.block_number()?;
         let mut rng = Rng::new(seed);
@@ -134,7 +134,7 @@ impl Sample {
         Ok(())
     }
 
-    /// The token. Fails if there is none.
+    /// Returns the token. Fails if there is none.
     pub(crate) fn token(&self) -> anyhow::Result<&str> {
         self.token.as_deref().context(
             "no ERC-20 transfers in the sampled blocks: set --token, or run `loadtest fill` first",

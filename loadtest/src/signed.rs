@@ -78,12 +78,12 @@ impl Header {
         self.lane_senders(lane) * (count / senders) + one_more.div_ceil(self.lanes() as u64)
     }
 
-    /// Number of senders in a lane: every [`Self::lanes`]th sender.
+    /// Returns the number of senders in a lane: every [`Self::lanes`]th sender.
     fn lane_senders(&self, lane: usize) -> u64 {
         ((self.senders - lane).div_ceil(self.lanes())) as u64
     }
 
-    /// The nonce of a sender after all transactions are mined.
+    /// Returns the nonce of a sender after all transactions are mined.
     pub(crate) fn last_nonce(&self, sender: usize) -> u64 {
         let (count, senders) = (self.count, self.senders as u64);
         self.first_nonces[sender] + count / senders + u64::from((sender as u64) < count % senders)
@@ -237,7 +237,7 @@ impl Reader {
         Ok(Self { file, header, shares })
     }
 
-    /// The next transaction of a connection, or `None` after the last one.
+    /// Returns the next transaction of a connection, or `None` after the last one.
     pub(crate) fn next(&mut self, connection: usize) -> anyhow::Result<Option<&[u8]>> {
         let share = &mut self.shares[connection];
         if share.at >= share.chunk.len() {

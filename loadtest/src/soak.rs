@@ -424,7 +424,7 @@ impl Soak<'_> {
     }
 }
 
-/// Disk usage of a folder in bytes. Holes in sparse files are not counted.
+/// Returns the disk usage of a folder in bytes. Holes in sparse files are not counted.
 fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     let entries =

@@ -12,7 +12,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(250);
 /// Maximum number of different error texts kept.
 const MAX_ERROR_TEXTS: usize = 5;
 
-/// An empty histogram of latencies in nanoseconds.
+/// Creates an empty histogram of latencies in nanoseconds.
 pub(crate) fn latencies() -> Histogram<u64> {
     Histogram::new_with_max(MAX_LATENCY_NS, DIGITS).expect("the constants are in range")
 }
@@ -95,7 +95,7 @@ impl Stats {
         }
     }
 
-    /// Operations per second.
+    /// Returns the number of operations per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -6,17 +6,17 @@ use alloy_primitives::{Address, U256, hex};
 pub(crate) const TRANSFER: &str =
     "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-/// An address as a 32-byte topic.
+/// Formats an address as a 32-byte topic.
 pub(crate) fn topic(address: &str) -> String {
     format!("0x{:0>64}", address.trim_start_matches("0x"))
 }
 
-/// Call data of `balanceOf(address)`.
+/// Returns the call data of `balanceOf(address)`.
 pub(crate) fn balance_of(address: &str) -> String {
     format!("0x70a08231{:0>64}", address.trim_start_matches("0x"))
 }
 
-/// Call data of `transfer(address,uint256)`.
+/// Returns the call data of `transfer(address,uint256)`.
 pub(crate) fn transfer(to: Address, amount: u64) -> Vec<u8> {
     let mut data = vec![0xa9, 0x05, 0x9c, 0xbb];
     data.extend_from_slice(to.into_word().as_slice());
@@ -24,7 +24,7 @@ pub(crate) fn transfer(to: Address, amount: u64) -> Vec<u8> {
     data
 }
 
-/// Creation code of a token with `transfer`, its balance check and event, and `balanceOf`. Balances
+/// Returns the creation code of a token with `transfer`, its balance check and event, and `balanceOf`. Balances
 /// are a Solidity mapping at slot 0; the creator holds the whole supply. It is assembled here, so
 /// that no Solidity compiler is needed.
 pub(crate) fn creation_code() -> Vec<u8> {
@@ -76,7 +76,7 @@ fn runtime() -> Vec<u8> {
     ])
 }
 
-/// A length or offset in this code, as the operand of PUSH1.
+/// Converts a length or offset in this code to the operand of PUSH1.
 fn byte(value: usize) -> u8 {
     u8::try_from(value).expect("the code is below 256 bytes")
 }

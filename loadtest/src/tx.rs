@@ -105,7 +105,7 @@ impl TxSettings {
         Ok(())
     }
 
-    /// What the senders need for this many files of signed transactions.
+    /// Returns what the senders need for this number of files of signed transactions.
     pub(crate) fn sender_spec(&self, seed: u64, files: u64) -> SenderSpec {
         SenderSpec {
             load: self.load,
@@ -271,7 +271,7 @@ struct SendPart<'a> {
 }
 
 impl SendPart<'_> {
-    /// The file of `--file`, or one that is signed now.
+    /// Opens the file of `--file`, or signs a new one.
     fn file(&self, bar: &ProgressBar) -> anyhow::Result<File> {
         let (settings, seed) = (&self.args.settings, self.args.common.seed);
         match (&self.args.file, &self.senders) {
@@ -314,7 +314,7 @@ fn nonces(node: &Node, senders: &Senders) -> anyhow::Result<Vec<u64>> {
     node.rpc.nonces(&addresses)
 }
 
-/// Indices of the senders to check, spread evenly.
+/// Returns the indices of the senders to check, spread evenly.
 fn checked(header: &Header) -> Vec<usize> {
     let count = header.senders.min(MAX_CHECKED_SENDERS);
     (0..count).map(|number| number * header.senders / count).collect()

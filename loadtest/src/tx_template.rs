@@ -40,7 +40,7 @@ impl Load {
         [Self::Transfer, Self::Erc20, Self::Mixed].into_iter().find(|load| load.name() == name)
     }
 
-    /// Whether the transaction with this index transfers the token.
+    /// Returns whether the transaction with this index transfers the token.
     pub(crate) const fn is_token(self, index: u64) -> bool {
         match self {
             Self::Transfer => false,
@@ -49,7 +49,7 @@ impl Load {
         }
     }
 
-    /// Maximum gas limit of a transaction.
+    /// Returns the maximum gas limit of a transaction.
     pub(crate) const fn max_gas(self) -> u64 {
         match self {
             Self::Transfer => TRANSFER_GAS,
@@ -72,12 +72,12 @@ pub(crate) struct TxTemplate {
 }
 
 impl TxTemplate {
-    /// A transfer of ether, as EIP-2718 bytes.
+    /// Signs a transfer of ether; returns EIP-2718 bytes.
     pub(crate) fn transfer(&self, key: &Key, nonce: u64, to: Address, wei: U256) -> Vec<u8> {
         self.sign(key, nonce, TxKind::Call(to), wei, TRANSFER_GAS, Vec::new())
     }
 
-    /// A transfer of the token.
+    /// Signs a transfer of the token.
     pub(crate) fn token_transfer(
         &self,
         key: &Key,
@@ -89,7 +89,7 @@ impl TxTemplate {
         self.sign(key, nonce, TxKind::Call(self.token), U256::ZERO, TOKEN_GAS, data)
     }
 
-    /// The deployment of the token.
+    /// Signs the deployment of the token.
     pub(crate) fn creation(&self, key: &Key, nonce: u64) -> Vec<u8> {
         let code = token::creation_code();
         self.sign(key, nonce, TxKind::Create, U256::ZERO, CREATION_GAS, code)

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// Timeout of connecting and of the handshake.
+/// Timeout for connecting and for the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes per read.
 const READ_BYTES: usize = 256 * 1024;
@@ -42,7 +42,7 @@ impl Endpoint {
         }
     }
 
-    /// Maximum requests in flight on one connection.
+    /// Returns the maximum number of requests in flight on one connection.
     pub(crate) fn depth(&self, wanted: Option<usize>) -> usize {
         match self {
             Self::Http(_) => 1,
@@ -173,7 +173,7 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was closed, so that requests in flight receive no response.
+    /// Returns whether the connection was closed, so that requests in flight receive no response.
     pub(crate) const fn is_closed(&self) -> bool {
         self.closed
     }

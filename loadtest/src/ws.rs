@@ -1,4 +1,4 @@
-//! The part of WebSocket (RFC 6455) that a load needs: it sends text messages and receives complete
+//! The subset of WebSocket (RFC 6455) that a load needs: sending text messages and receiving complete
 //! messages.
 
 use crate::http::Url;
@@ -14,7 +14,7 @@ const MAX_MESSAGE_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum bytes of the response to the handshake.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// The handshake request.
+/// Creates the handshake request.
 pub(crate) fn handshake_request(url: &Url) -> Vec<u8> {
     // The key must be 16 bytes in base64. It need not be secret.
     format!(
@@ -122,7 +122,7 @@ pub(crate) fn read(input: &[u8]) -> anyhow::Result<Option<(usize, Frame)>> {
     Ok(Some((end, frame)))
 }
 
-/// First byte and payload of one frame.
+/// Parses one frame; returns its first byte and its payload.
 fn parse_frame(input: &[u8]) -> anyhow::Result<Option<(u8, Range<usize>)>> {
     let &[first, second, ref rest @ ..] = input else { return Ok(None) };
     if second & 0x80 != 0 {

@@ -1,8 +1,8 @@
-//! Rows with checksums, so that a damaged row is an error and never a wrong result.
+//! Rows with checksums, so that a damaged row causes an error and never a wrong result.
 //!
-//! Layout, integers big-endian: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the payload (u32
+//! Layout, with big-endian integers: length of the payload (u32), a CRC-32 (IEEE) for each chunk of the payload (u32
 //! each; an empty payload has one), the payload. The payload is contiguous, so readers borrow slices of it from
-//! the memory map. A reader of a part verifies only the chunks that contain it.
+//! the memory map. To read a part of the payload, only the chunks that contain this part are verified.
 //!
 //! Each checksum also covers the table, the key, the length of the payload and the number of the chunk, so a row
 //! or chunk in the wrong position does not match. The length comes first and must agree with the size that LMDB
@@ -28,7 +28,7 @@ const MIN_RESERVED_BYTES: usize = 2048;
 /// The checksum format of the rows of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowFormat {
-    /// Number of the table in checksums. It never changes, and is different for each table.
+    /// Number that identifies the table in checksums. It never changes, and is different for each table.
     id: u8,
     chunk_bytes: usize,
 }
@@ -265,7 +265,7 @@ mod tests {
         assert!(FORMAT.payload(KEY, &row).is_err());
     }
 
-    /// The example of `docs/storage-format.md`.
+    /// Checks the example in `docs/storage-format.md`.
     #[test]
     fn layout_is_as_documented() {
         let row = RowFormat::new(1).encode(&7u64.to_be_bytes(), b"abc").unwrap();

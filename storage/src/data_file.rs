@@ -26,7 +26,7 @@ const META_BYTES: usize = PAGE_HEADER_BYTES + 136;
 /// Minimum and maximum size of a page in bytes.
 const MIN_PAGE_BYTES: u64 = 512;
 const MAX_PAGE_BYTES: u64 = 65_536;
-/// First word of a meta page's contents, and version of the file.
+/// First word of a meta page's contents, and version of the file format.
 const MAGIC: u32 = 0xBEEF_C0DE;
 const VERSION: u32 = 1;
 /// Flags of pages and nodes.
@@ -54,7 +54,7 @@ struct Meta {
     txn: u64,
 }
 
-/// Rejects a data file that LMDB cannot use safely. A missing or empty file is accepted as a new one.
+/// Rejects a data file that LMDB cannot use safely. A missing or empty file is accepted as a new environment.
 pub(crate) fn check(folder: &Path, kind: &Kind) -> Result<(), OpenError> {
     if cfg!(target_endian = "big") {
         return Ok(());

@@ -36,7 +36,7 @@ pub(crate) fn has_disk_space(folder: &Path) -> bool {
     has_disk_space
 }
 
-/// Returns the bytes that are free on the file system of `folder` for users other than root; `None` if unknown.
+/// Returns the number of bytes available to users other than root on the file system of `folder`; `None` if unknown.
 pub fn disk_available_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))

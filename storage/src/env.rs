@@ -38,14 +38,14 @@ const MAX_TABLES: u32 = 32;
 const MAP_ROUNDING_BYTES: u64 = 64 * 1024;
 /// Minimum map size in bytes. An empty environment with pages of 4 KiB fits into it.
 pub const MIN_MAP_BYTES: u64 = 2 * MAP_ROUNDING_BYTES;
-/// Table of every environment that describes the environment.
+/// Name of the table, present in every environment, that describes the environment.
 const META: &str = "meta";
 /// Key in [`META`]: kind of environment, as text.
 const KIND_KEY: &[u8] = b"env.kind";
 /// Key in [`META`]: format number, u32 big-endian.
 const FORMAT_KEY: &[u8] = b"env.format";
-/// Key in [`META`]: a copy of kind and format with a checksum. It prevents a damaged format number from starting
-/// a migration.
+/// Key in [`META`]: a copy of the kind and the format, with a checksum. It prevents a damaged format number from
+/// starting a migration.
 const CHECK_KEY: &[u8] = b"env.check";
 
 /// An environment that has been opened.
@@ -53,7 +53,7 @@ pub(crate) struct Opened<const N: usize> {
     pub(crate) env: Environment,
     pub(crate) meta: CheckedTable,
     pub(crate) tables: [Table; N],
-    /// The environment has the older format that `Kind::migrates` names.
+    /// Whether the environment has the older format that `Kind::migrates` specifies.
     pub(crate) is_old: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct EnvStats {
     pub map_bytes: u64,
     /// Bytes up to the last page in use (free pages below it are counted too).
     pub used_bytes: u64,
-    /// Bytes that are free on the file system of the environment for users other than root; `None` if unknown.
+    /// Bytes available to users other than root on the file system of the environment; `None` if unknown.
     pub disk_available_bytes: Option<u64>,
     /// Number of the last committed transaction.
     pub last_txn_id: u64,
@@ -72,8 +72,8 @@ pub struct EnvStats {
     pub readers: u32,
     /// Maximum number of concurrent read transactions.
     pub readers_max: u32,
-    /// Age of the oldest read transaction in use. For a transaction of another process, the age begins when these
-    /// statistics first included it.
+    /// Age of the oldest read transaction in use. The age of a transaction of another process is measured from the
+    /// time when these statistics first included it.
     pub oldest_reader_age: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ pub struct TableSize {
     pub name: &'static str,
     /// Number of rows.
     pub rows: u64,
-    /// Size of its pages in bytes, including unused space in them.
+    /// Total size of the table's pages in bytes, including unused space.
     pub bytes: u64,
 }
 
@@ -190,7 +190,7 @@ impl Environment {
         ReadTxn::begin(&self.env, Arc::clone(&self.path), self.kind, &self.readers)
     }
 
-    /// Begins the write transaction, after waiting for an open one. Readers of killed processes are removed
+    /// Begins a write transaction, after waiting until no other is open. Readers of killed processes are removed
     /// first, because they would prevent pages from being reused.
     pub(crate) fn write(&self) -> Result<RwTxn<'_>, WriteError> {
         self.readers.end_outdated();
@@ -198,7 +198,7 @@ impl Environment {
         begun.map_err(|error| self.write_error(error))
     }
 
-    /// Commits, and returns when all data is on disk.
+    /// Commits the transaction. All data is on disk when this function returns.
     pub(crate) fn commit(&self, txn: RwTxn<'_>) -> Result<(), WriteError> {
         txn.commit().map_err(|error| self.write_error(error))?;
         self.readers.renew(&self.env);
@@ -206,8 +206,8 @@ impl Environment {
     }
 
     /// Keeps read transactions ready from now on, so that readers can begin while the disk does not respond to
-    /// writes. Only for a process that commits regularly: otherwise these transactions would prevent pages from
-    /// being reused.
+    /// writes. Call this only in a process that commits regularly: otherwise these transactions would prevent pages
+    /// from being reused.
     pub(crate) fn keep_readers_ready(&self) {
         self.readers.keep_ready(&self.env);
     }

@@ -32,7 +32,7 @@ pub enum OpenError {
         /// Process id in the lock file, if it could be read.
         pid: Option<u32>,
     },
-    /// This process runs as root, and the folder belongs to another user, who could not use the files of root.
+    /// This process runs as root, and the folder belongs to another user, who could not use files owned by root.
     #[error(
         "{} belongs to user {owner}, who could not use the files that root would write there; run the command as this \
          user, such as with `sudo -u '#{owner}'`",
@@ -80,7 +80,7 @@ pub enum OpenError {
         /// Format number of this program.
         expected: u32,
     },
-    /// The environment has rows of a newer version of this program.
+    /// The environment contains rows of a newer version than this program supports.
     #[error(
         "{}: table `{table}` has rows of version {found}, which a newer version of this program has \
          written; use that version",
@@ -204,7 +204,7 @@ pub enum ReadError {
         block: Option<u64>,
         /// Remedy.
         remedy: &'static str,
-        /// What is wrong with the value.
+        /// Why the row is invalid.
         source: DecodeError,
     },
     /// The code of an account is missing.
@@ -250,7 +250,7 @@ pub enum ReadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The block of an append, flush or checkpoint is not one that may follow.
+    /// The block of an append, flush or checkpoint is not a valid next block.
     #[error("block {found} cannot be written to {}: block {expected} is next", path.display())]
     NotNext {
         /// Folder of the environment.
@@ -273,7 +273,7 @@ pub enum WriteError {
         /// Setting that raises it.
         setting: &'static str,
     },
-    /// The disk, the quota or the file size limit of the process is full.
+    /// The disk is full, or the quota or the file size limit of the process is reached.
     #[error("no disk space left for {}: free some and start again", path.display())]
     DiskFull {
         /// Folder of the environment.
@@ -328,7 +328,7 @@ pub(crate) fn is_disk_full(error: &io::Error) -> bool {
 }
 
 impl OpenError {
-    /// Creates the error for a path that is not an environment, or a file that is not an LMDB file.
+    /// Creates the error for a path that is not an environment, or for a file that is not an LMDB file.
     pub(crate) fn foreign(path: &Path, kind: &Kind, found: &str) -> Self {
         let (path, found) = (path.to_owned(), found.to_owned());
         Self::Foreign { path, expected: kind.name, found, remedy: kind.damage_remedy }

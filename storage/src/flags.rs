@@ -1,6 +1,6 @@
 //! Flags of a block.
 
-/// Properties of a block that development methods have set, so that it does not follow from its transactions alone.
+/// Properties of a block that were set by development methods, so that it does not follow from its transactions alone.
 /// A block without flags is valid by the rules of the chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockFlags(u64);
@@ -17,7 +17,7 @@ impl BlockFlags {
 
     const ALL: u64 = 7;
 
-    /// Returns the flags of these bits; `None` if a bit has no meaning in this version.
+    /// Returns the flags with these bits; `None` if a bit has no meaning in this version.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
     }
@@ -31,7 +31,7 @@ impl BlockFlags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns why the block is not valid by the rules of the chain; `None` without flags.
+    /// Returns why the block is not valid by the rules of the chain; `None` if no flag is set.
     pub const fn reason(self) -> Option<&'static str> {
         if self.contains(Self::STATE_SET) {
             Some("a development method set its state")

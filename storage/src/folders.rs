@@ -9,8 +9,8 @@ use std::path::Path;
 /// Mode of a folder without secrets, before the umask of the process is applied.
 pub const OPEN_FOLDER_MODE: u32 = 0o777;
 
-/// Creates a folder and its missing parents with this mode, and syncs the name of each. If the folder exists, it
-/// keeps its mode. Its name is synced, because the process that created it may have been killed before that.
+/// Creates a folder and its missing parents with this mode, and syncs the name of each. An existing folder keeps
+/// its mode, but its name is synced as well, because the process that created it may have been killed before that.
 ///
 /// # Errors
 /// Those of the file system, and if the path exists but is not a folder.

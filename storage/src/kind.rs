@@ -13,7 +13,7 @@ pub(crate) struct Kind {
     pub(crate) migrates: Option<u32>,
     /// First format number whose environments have a checksum of kind and format.
     pub(crate) checked_from: u32,
-    /// Remedy for another format number.
+    /// Remedy if the format number is a different one.
     pub(crate) remedy: &'static str,
     /// Remedy for a damaged environment, which may be impossible to open.
     pub(crate) damage_remedy: &'static str,

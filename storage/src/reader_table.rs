@@ -39,8 +39,8 @@ type Reader = (usize, u32, u64);
 /// that the process has on it (POSIX), and LMDB uses such a lock to detect whether the process of a reader is
 /// alive.
 pub(crate) struct ReaderTable {
-    /// `None` if another process removed the file while this one opened the environment, as `evmd reindex` does
-    /// before it rebuilds the index. The removed file has no readers of other processes.
+    /// `None` if another process removed the file while this process opened the environment, as `evmd reindex` does
+    /// before it rebuilds the index. No other process can have readers in the removed file.
     file: Option<File>,
     /// The time at which each reader of another process was first found.
     found: Mutex<BTreeMap<Reader, Instant>>,
@@ -56,8 +56,8 @@ impl ReaderTable {
         Ok(Self { file, found: Mutex::default() })
     }
 
-    /// Returns the number of open read transactions of other processes, and the time at which this function
-    /// first found the oldest of them, because the table contains no times.
+    /// Returns the number of open read transactions of other processes. Because the table contains no times, the
+    /// start of the oldest one is reported as the time at which this function first found it.
     pub(crate) fn others(&self) -> io::Result<(u32, Option<Instant>)> {
         let now = Instant::now();
         let open = self.read(std::process::id())?;
@@ -142,7 +142,7 @@ mod tests {
         slots(&[(OTHER, 7), (OTHER - 1, 8)]);
         let (count, again) = table.others().unwrap();
         assert_eq!((count, again), (2, first));
-        // The slot is used for another transaction.
+        // The slot now holds another transaction.
         slots(&[(OTHER, 9), (OTHER - 1, 8)]);
         let (count, later) = table.others().unwrap();
         assert!(count == 2 && later > first);

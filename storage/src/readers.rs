@@ -2,10 +2,10 @@
 //! processes.
 //!
 //! To begin or end a read transaction, LMDB writes to the mapped file `lock.mdb`. While the file system is
-//! frozen (as during backups of a machine), such a write blocks the thread. Therefore, a node keeps some
-//! transactions of the newest commit ready: a reader uses one of them and returns it, and usually only the
-//! writing thread begins and ends them. They are replaced after each commit, before the next write begins, so they do
-//! not prevent pages from being reused.
+//! frozen (as during a backup of the machine), such a write blocks the thread. Therefore, a node keeps several
+//! transactions on the newest commit ready: a reader takes one and returns it after use, and usually only the
+//! writing thread begins and ends transactions. The ready ones are replaced after each commit, before the next write
+//! begins, so they do not prevent pages from being reused.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct State {
     used: BTreeMap<u64, Instant>,
     /// Number of transactions to keep ready; 0 in a process that does not serve readers.
     wanted: usize,
-    /// Id of the commit that the ready transactions read.
+    /// Id of the commit that the ready transactions can see.
     newest: usize,
     ready: Vec<Txn>,
     outdated: Vec<Txn>,
@@ -63,7 +63,7 @@ impl Readers {
     }
 
     /// Returns the number of transactions in use, in this process and in others, and the age of the oldest one.
-    /// The age of a transaction of another process begins when this function first found it.
+    /// The age of a transaction of another process is measured from the time when this function first found it.
     pub(crate) fn count_and_oldest(&self) -> (u32, Option<Duration>) {
         // If the table cannot be read, the numbers of this process are still useful.
         let (others, other_since) = self.table.others().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Readers {
         self.renew(env);
     }
 
-    /// Replaces the ready transactions by transactions on the newest commit. Called by the writing thread.
+    /// Replaces the ready transactions with transactions on the newest commit. The writing thread calls this.
     pub(crate) fn renew(&self, env: &Env<WithoutTls>) {
         let wanted = self.lock().wanted;
         if wanted == 0 {
@@ -98,7 +98,7 @@ impl Readers {
         drop(replaced);
     }
 
-    /// Ends the transactions of older commits. Called by the writing thread before it writes.
+    /// Ends the transactions on older commits. The writing thread calls this before it writes.
     pub(crate) fn end_outdated(&self) {
         let outdated = mem::take(&mut self.lock().outdated);
         drop(outdated);
@@ -122,7 +122,7 @@ impl Readers {
     }
 }
 
-/// Counts a read transaction as long as it is in use.
+/// Counts a read transaction for as long as it is in use.
 pub(crate) struct Lease {
     readers: Arc<Readers>,
     number: u64,
@@ -172,8 +172,8 @@ impl UsedTxn {
         self.txn.as_ref().expect("only taken when dropped")
     }
 
-    /// Marks the transaction to be ended instead of returned: after an error, LMDB may refuse further reads in
-    /// it.
+    /// Marks the transaction to be ended rather than returned for reuse: after an error, LMDB may refuse further
+    /// reads in it.
     pub(crate) fn fail(&self) {
         self.has_failed.set(true);
     }

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// An index of an ascending list of keys by a prefix of their first words. It assumes that most keys are
-/// uniformly distributed, like hashes. It takes about 10 to 12 bytes per key.
+/// An index of an ascending list of keys, by the leading bits of their first words. It assumes that most keys are
+/// uniformly distributed, like hashes. It occupies about 10 to 12 bytes per key.
 #[derive(Debug, Default)]
 pub struct SortedIndex {
     words: Vec<u64>,
     /// Number of leading bits that select a bucket.
     bits: u32,
-    /// For each value of these bits, the number of words with smaller leading bits; followed by the total number.
+    /// For each value of these bits, the number of words with smaller leading bits; then the total number of words.
     starts: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl SortedIndex {
         Self { words, bits, starts }
     }
 
-    /// Returns the positions in the list of the keys with this first word, which are almost always one or none.
+    /// Returns the positions of the keys with this first word in the list: almost always one position or none.
     #[inline]
     pub fn of_word(&self, word: u64) -> Range<usize> {
         let at = first_bits(word, self.bits);

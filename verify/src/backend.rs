@@ -1,4 +1,4 @@
-//! Backends: the instruction set is detected once at run time and can be overridden.
+//! Selects the backend: the instruction set is detected once at run time and can be overridden.
 
 #[cfg(target_arch = "x86_64")]
 use crate::processor::{Avx2, Avx512Ifma};

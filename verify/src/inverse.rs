@@ -1,5 +1,5 @@
-//! A single modular inverse: the safegcd algorithm of Bernstein and Yang in variable time, after libsecp256k1's
-//! `modinv64`.
+//! Computes a single modular inverse with the variable-time safegcd algorithm of Bernstein and Yang, after
+//! libsecp256k1's `modinv64`.
 //!
 //! Numbers have five signed 62-bit limbs. `docs/verify-math.md` explains the method; a test checks that a result
 //! times its input is one.

@@ -45,7 +45,7 @@
 //!
 //! The crate follows semantic versioning. Results are part of the interface: a version that returns another outcome for
 //! the same job has a new major number (before 1.0: a new minor number), except to correct a difference from
-//! libsecp256k1. Faster or additional backends and a newer minimum Rust version need a new minor number only. The
+//! libsecp256k1. Faster or additional backends and a newer minimum Rust version require only a new minor number. The
 //! modules of backends are not public.
 
 mod backend;

@@ -6,17 +6,17 @@ pub(crate) fn hex(digits: &str) -> BigUint {
     BigUint::parse_bytes(digits.as_bytes(), 16).expect("hexadecimal")
 }
 
-/// p
+/// Returns p.
 pub(crate) fn prime() -> BigUint {
     (BigUint::from(1u8) << 256) - BigUint::from(0x1_0000_03d1u64)
 }
 
-/// n
+/// Returns n.
 pub(crate) fn order() -> BigUint {
     hex("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141")
 }
 
-/// A cube root of one modulo n.
+/// Returns a cube root of one modulo n.
 pub(crate) fn lambda() -> BigInt {
     hex("5363ad4cc05c30e0a5261c028812645a122e22ea20816678df02967c1b23bd72").into()
 }
@@ -27,7 +27,7 @@ pub(crate) fn modulo(x: &BigInt, m: &BigUint) -> BigUint {
     (((x % &m) + &m) % &m).to_biguint().expect("not negative")
 }
 
-/// `1 / x` modulo the prime `m`.
+/// Returns `1 / x` modulo the prime `m`.
 pub(crate) fn inverse(x: &BigUint, m: &BigUint) -> BigUint {
     x.modpow(&(m - 2u32), m)
 }
@@ -35,7 +35,7 @@ pub(crate) fn inverse(x: &BigUint, m: &BigUint) -> BigUint {
 /// A point of a curve y^2 = x^3 + b; `None` is the point at infinity.
 pub(crate) type Point = Option<(BigUint, BigUint)>;
 
-/// The sum of two points by the textbook formulas, which do not use b.
+/// Returns the sum of two points by the textbook formulas, which do not use b.
 pub(crate) fn sum(p: &Point, q: &Point) -> Point {
     let m = prime();
     let (Some((x1, y1)), Some((x2, y2))) = (p, q) else {
@@ -53,17 +53,17 @@ pub(crate) fn sum(p: &Point, q: &Point) -> Point {
     Some((x, y))
 }
 
-/// `-p`
+/// Returns `-p`.
 pub(crate) fn negated(p: &Point) -> Point {
     p.as_ref().map(|(x, y)| (x.clone(), (prime() - y) % prime()))
 }
 
-/// A number from little-endian words.
+/// Returns the number with these little-endian words.
 pub(crate) fn from_words(words: &[u64; 4]) -> BigUint {
     words.iter().rev().fold(BigUint::ZERO, |sum, &word| (sum << 64) + word)
 }
 
-/// Little-endian words of a number below 2^256.
+/// Returns the little-endian words of a number below 2^256.
 pub(crate) fn to_words(x: &BigUint) -> [u64; 4] {
     let mut words = [0; 4];
     for (word, digit) in words.iter_mut().zip(x.iter_u64_digits()) {
@@ -72,12 +72,12 @@ pub(crate) fn to_words(x: &BigUint) -> [u64; 4] {
     words
 }
 
-/// Lane `l` of word-major numbers.
+/// Returns lane `l` of word-major numbers.
 pub(crate) fn lane(words: &[[u64; 8]; 4], l: usize) -> BigUint {
     from_words(&[words[0][l], words[1][l], words[2][l], words[3][l]])
 }
 
-/// Numbers at which carries and reductions change: around 0, p, n, 2^256, and every limb and word.
+/// Returns numbers at which carries and reductions change: around 0, p, n, 2^256, and every limb and word.
 pub(crate) fn scalar_edges() -> Vec<BigUint> {
     let one = BigUint::from(1u8);
     let top = &one << 256u32;

@@ -11,7 +11,7 @@ use crate::{
 /// A signature to recover. All numbers are big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// The signed 32-byte digest; any value.
+    /// The signed 32-byte digest; any value is valid.
     pub digest: [u8; 32],
     /// Signature `r`.
     pub r: [u8; 32],
@@ -83,7 +83,7 @@ impl Recoverer {
         self.backend
     }
 
-    /// Recovers `jobs[i]` into `outcomes[i]`. Any length is allowed; about 256 or more is the most efficient.
+    /// Recovers `jobs[i]` into `outcomes[i]`. Any length is allowed; batches of about 256 or more are most efficient.
     ///
     /// # Panics
     /// If the two slices differ in length.

@@ -157,14 +157,14 @@ pub fn self_test(backend: Backend) -> Result<(), SelfTestError> {
 /// Runs [`self_test`] once per process and backend. Later calls return the first result.
 ///
 /// # Errors
-/// Those of [`self_test`].
+/// Any error from [`self_test`].
 pub fn ensure_self_tested(backend: Backend) -> Result<(), SelfTestError> {
     static RESULTS: [OnceLock<Result<(), SelfTestError>>; Backend::COUNT] =
         [const { OnceLock::new() }; Backend::COUNT];
     *RESULTS[backend.index()].get_or_init(|| self_test(backend))
 }
 
-/// Returns whether the backend multiplies by the multiplier of doubles.
+/// Returns whether the backend multiplies doubles, and therefore relies on the rounding mode.
 const fn needs_rounding_mode(backend: Backend) -> bool {
     #[cfg(target_arch = "x86_64")]
     if let Backend::Avx2(_) = backend {

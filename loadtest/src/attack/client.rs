@@ -11,7 +11,7 @@ use std::{
 
 /// Threads that serve the connections.
 const THREADS: usize = 2;
-/// Pause after a pass over all connections that neither sent nor received.
+/// Pause after a pass over all connections in which none of them sent or received anything.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Delay before a closed or refused connection is reopened.
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ impl Attack<'_> {
                 })
                 .collect();
             for thread in threads {
-                // A panic has been printed; the counts of the other threads remain.
+                // A panic has already been printed; the counts of the other threads are kept.
                 counts.add(&thread.join().unwrap_or_default());
             }
         });
@@ -110,8 +110,8 @@ impl<'a> Client<'a> {
         Self { script, stream: None, sent: 0, not_before: Instant::now() }
     }
 
-    /// Opens the connection within [`CONNECT_TIMEOUT`], or writes and reads without blocking. Returns false if there
-    /// was nothing to do.
+    /// Opens the connection within [`CONNECT_TIMEOUT`]; if it is open, writes and reads without blocking. Returns false
+    /// if there was nothing to do.
     fn step(&mut self, source: Option<IpAddr>, counts: &mut Counts) -> bool {
         let Some(stream) = &mut self.stream else { return self.open(source, counts) };
         let mut moved = false;
@@ -192,7 +192,7 @@ fn connect(target: SocketAddr, source: Option<IpAddr>) -> std::io::Result<TcpStr
     Ok(socket.into())
 }
 
-/// Counts the responses that begin in these bytes: those with a status below 400, and the others.
+/// Counts the responses that begin in these bytes: first those with a status below 400, then the others.
 fn responses(bytes: &[u8]) -> (u64, u64) {
     const START: &[u8] = b"HTTP/1.1 ";
     let mut counts = (0, 0);

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Bytes of a large body: the node's default maximum for a request.
+/// Bytes of a large body: the node's default maximum size of a request.
 const LARGE_BODY: usize = 5 * 1024 * 1024;
 /// gRPC requests per connection: more than servers allow concurrently.
 const STREAMS: u32 = 200;
@@ -73,7 +73,7 @@ const PORTS: [(&str, u16); 6] = [
 ];
 
 impl Targets {
-    /// The servers of the node at `json_rpc`, with some ports given as `NAME=PORT`.
+    /// Creates the targets: the servers of the node at `json_rpc`, some of whose ports are given as `NAME=PORT`.
     pub(super) fn new(json_rpc: &Url, given: &[String]) -> anyhow::Result<Self> {
         let mut ports = PORTS;
         for text in given {
@@ -93,7 +93,7 @@ impl Targets {
         Ok(Self { json_rpc, others, grpc: named("grpc"), metrics: named("metrics") })
     }
 
-    /// The server that the connection with this number attacks.
+    /// Returns the server that the connection with this number attacks.
     fn target(&self, number: usize) -> SocketAddr {
         let all = self.others.len() + 1;
         match number % all {
@@ -112,12 +112,12 @@ pub(super) struct Script {
     pub(super) repeats: bool,
     /// Whether responses are read.
     pub(super) reads: bool,
-    /// Whether the connection is closed and reopened after the request was sent.
+    /// Whether the connection is closed and reopened after the request has been sent.
     pub(super) reconnects: bool,
 }
 
 impl Kind {
-    /// The script of each connection.
+    /// Creates the script of each connection.
     pub(super) fn scripts(self, targets: &Targets, clients: usize) -> Vec<Script> {
         if self == Self::All {
             let share = clients.div_ceil(EACH.len());
@@ -181,7 +181,7 @@ fn half_request() -> Arc<[u8]> {
     Arc::from(&b"GET / HTTP/1.1\r\nHost: localhost\r\n"[..])
 }
 
-/// An array of as many numbers as fit into a large body.
+/// Creates an array of as many numbers as fit into a large body.
 fn garbage() -> Vec<u8> {
     let mut body = Vec::with_capacity(LARGE_BODY);
     body.push(b'[');
@@ -192,7 +192,7 @@ fn garbage() -> Vec<u8> {
     body
 }
 
-/// A WebSocket handshake followed by many calls with large responses.
+/// Creates a WebSocket handshake followed by many calls with large responses.
 fn websocket_calls(url: &Url) -> Vec<u8> {
     let mut out = ws::handshake_request(url);
     let percentiles: Vec<u32> = (1..=100).collect();
@@ -206,7 +206,7 @@ fn websocket_calls(url: &Url) -> Vec<u8> {
     out
 }
 
-/// HTTP/2 requests for the latest block, with an initial window of 0 bytes.
+/// Creates HTTP/2 requests for the latest block, with an initial flow-control window of 0 bytes.
 fn grpc_requests() -> Vec<u8> {
     const SETTINGS: u8 = 4;
     const HEADERS: u8 = 1;

@@ -1,4 +1,4 @@
-//! Watches a node from outside: its memory, and its health check, each time on a new connection.
+//! Watches a node from outside: its memory, and its health check, which uses a new connection each time.
 
 use crate::cpu::Process;
 use std::{
@@ -13,7 +13,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// Timeout of a health check.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Observes health and memory of a node.
+/// Observes the health and the memory of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Monitor {
     metrics: Option<SocketAddr>,

@@ -23,7 +23,7 @@ const BLOCKS_PER_BATCH: u64 = 20;
 #[derive(Debug)]
 pub(super) struct Checked {
     pub(super) blocks: u64,
-    /// Transactions in them.
+    /// Transactions in these blocks.
     pub(super) mined: u64,
     /// Receipts that each node returned.
     pub(super) receipts: usize,
@@ -87,7 +87,7 @@ fn check_state(cluster: &Cluster, node: usize, newest: u64) -> anyhow::Result<()
     wait_until("the index has the newest block", || Ok(cluster.audit(node)?.block >= newest))
 }
 
-/// Waits until the mempools of all producers are empty. Returns the head of the first node then.
+/// Waits until the mempools of all producers are empty. Returns the head of the first node at that time.
 pub(super) fn wait_for_empty_pools(cluster: &Cluster, producers: usize) -> anyhow::Result<u64> {
     for producer in 0..producers {
         wait_until(
@@ -134,7 +134,7 @@ struct Block {
     transactions: Vec<B256>,
 }
 
-/// All blocks of a node up to `newest`.
+/// Reads all blocks of a node up to `newest`.
 fn blocks(rpc: &Rpc, newest: u64) -> anyhow::Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for first in (0..=newest).step_by(BLOCKS_PER_BATCH as usize) {

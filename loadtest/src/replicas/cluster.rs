@@ -90,7 +90,7 @@ impl Cluster {
         running.take().context("the node is running")?.kill()
     }
 
-    /// Starts a node that does not run.
+    /// Starts a node that is not running.
     pub(super) fn restart(&self, node: usize) -> anyhow::Result<()> {
         let Node { evmd, options, running, .. } = &self.nodes[node];
         *lock(running) = Some(evmd.start_with(options)?);
@@ -109,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// The CPU time of a node since it was last started.
+    /// Returns the CPU time of a node since it was last started.
     pub(super) fn cpu(&self, node: usize) -> anyhow::Result<Duration> {
         let running = lock(&self.nodes[node].running);
         running.as_ref().context("the node is running")?.cpu()
@@ -126,7 +126,7 @@ impl Cluster {
     }
 }
 
-/// The number of fixed ports of this many nodes.
+/// Returns the number of fixed ports of this many nodes.
 pub(super) const fn ports(nodes: usize) -> u16 {
     PORTS * nodes as u16
 }
@@ -135,7 +135,7 @@ fn lock(running: &Mutex<Option<Running>>) -> MutexGuard<'_, Option<Running>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The home folder of a node.
+/// Returns the home folder of a node.
 fn home(args: &ReplicasArgs, number: usize) -> PathBuf {
     let producers = args.producers();
     args.folder.join(match number {
@@ -182,7 +182,7 @@ fn make_genesis(args: &ReplicasArgs) -> anyhow::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// The value of `--p2p.peers` of a validator.
+/// Returns the value of `--p2p.peers` of a validator.
 fn peers(args: &ReplicasArgs, links: Option<&Links>, keys: &[String], number: usize) -> String {
     let address = |other| match links {
         Some(links) => links.address(number, other),
@@ -193,7 +193,7 @@ fn peers(args: &ReplicasArgs, links: Option<&Links>, keys: &[String], number: us
     peers.collect::<Vec<_>>().join(",")
 }
 
-/// The connections of validators, if they must go through this process.
+/// Creates the links between validators, if their connections must go through this process.
 fn links(args: &ReplicasArgs) -> anyhow::Result<Option<Links>> {
     if args.partitions == 0 && args.delay_ms == 0 {
         return Ok(None);

@@ -64,7 +64,7 @@ pub(super) fn inject(
     Ok(faults)
 }
 
-/// The faults in the order in which they are injected.
+/// Returns the faults in the order in which they are injected.
 fn kinds(args: &ReplicasArgs, rng: &mut Rng) -> Vec<Fault> {
     let counts = [
         (Fault::Kill, args.kills),
@@ -109,7 +109,7 @@ fn pause(cluster: &Cluster, rng: &mut Rng, pauses: &mut [u64]) -> anyhow::Result
     cluster.signal(node, "-CONT")
 }
 
-/// Separates validators for a random time. With a probability of one half, nodes are killed meanwhile.
+/// Separates validators for a random time. With a probability of one half, nodes are killed during that time.
 fn partition(
     args: &ReplicasArgs,
     cluster: &Cluster,
@@ -129,7 +129,7 @@ fn partition(
 
 type IsHeld = Box<dyn Fn(usize, usize) -> bool>;
 
-/// The name of a random partition, and a function that returns whether messages `(from, to)` are held back.
+/// Picks a random partition; returns its name and a function that returns whether messages `(from, to)` are held back.
 fn random_partition(validators: usize, rng: &mut Rng) -> (&'static str, IsHeld) {
     let mut order: Vec<usize> = (0..validators).collect();
     rng.shuffle(&mut order);

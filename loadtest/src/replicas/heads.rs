@@ -35,7 +35,7 @@ impl Heads {
         Self { reported: Mutex::new(reported) }
     }
 
-    /// Polls the newest block of a node until `done` is set, also while the node is down.
+    /// Polls the newest block of a node until `done` is set, even while the node is down.
     pub(super) fn watch(&self, node: usize, rpc: &Rpc, done: &AtomicBool) -> anyhow::Result<()> {
         while !done.load(Relaxed) {
             if let Ok(block) = rpc.call("eth_getBlockByNumber", json!(["latest", false])) {
@@ -46,8 +46,8 @@ impl Heads {
         Ok(())
     }
 
-    /// Records the newest block of a node. Fails if the node reported a later one before, or if a node reported another
-    /// block with this number.
+    /// Records the newest block of a node. Fails if the node has already reported a later one, or if any node has
+    /// reported a different block with this number.
     fn record(&self, node: usize, block: &Value) -> anyhow::Result<()> {
         let number = quantity(&block["number"])?;
         let hash = block["hash"].as_str().context("a block without a hash")?;

@@ -1,7 +1,7 @@
 //! Forwards the connections between validators, so that this process can delay messages and hold them back.
 //!
 //! Messages that were held back arrive afterwards, as after a network failure that is shorter than the timeouts of TCP.
-//! They are lost only if a validator closes its connection. A validator that gives up waiting connects again.
+//! They are lost only if a validator closes its connection. A validator that gives up waiting reconnects.
 
 use anyhow::Context;
 use mio::{
@@ -24,7 +24,7 @@ use std::{
 const MAX_HELD_BYTES: usize = 32 << 20;
 /// Maximum bytes of a read.
 const READ_BYTES: usize = 64 << 10;
-/// Polling interval while bytes wait, and so the precision of the delay.
+/// Polling interval while bytes wait, which is also the precision of the delay.
 const PRECISION: Duration = Duration::from_millis(1);
 /// Polling interval while no bytes wait.
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ const ANY: Token = Token(0);
 /// Forwards the connections between validators until it is dropped.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// The address at which each validator reaches each other one.
+    /// The address at which each validator reaches each of the others.
     addresses: Vec<Vec<SocketAddr>>,
     held: Arc<Held>,
     thread: Option<JoinHandle<()>>,
@@ -79,7 +79,7 @@ impl Links {
         Ok(Self { addresses, held, thread: Some(thread) })
     }
 
-    /// The address at which validator `from` reaches validator `to`.
+    /// Returns the address at which validator `from` reaches validator `to`.
     pub(super) fn address(&self, from: usize, to: usize) -> SocketAddr {
         self.addresses[from][to]
     }
@@ -234,7 +234,7 @@ impl Queue {
     }
 }
 
-/// Whether the socket is not ready yet.
+/// Returns whether the socket is not ready yet.
 fn is_not_ready(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected | ErrorKind::Interrupted)
 }

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Transactions per request, each of a different sender.
+/// Transactions per request, each from a different sender.
 const BATCH: usize = 100;
 /// Pause after a request that failed, and while the mempool is full.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -46,11 +46,11 @@ pub(super) struct LoadState {
 pub(super) struct Share {
     senders: Arc<Senders>,
     seed: u64,
-    /// Indices of its senders among all of them.
+    /// Indices of the share's senders among all senders.
     indices: Range<usize>,
-    /// The next nonce of each.
+    /// The next nonce of each of the share's senders.
     nonces: Vec<u64>,
-    /// Senders whose next nonce is unknown, with its minimum: the nonce after the last known transaction.
+    /// Senders whose next nonce is unknown, with the minimum of that nonce: one above the last known transaction.
     unsure: BTreeMap<usize, u64>,
     /// The error text if an acknowledgement names another transaction.
     wrong: Option<String>,
@@ -76,12 +76,12 @@ impl Share {
         }
     }
 
-    /// The address of one of its senders.
+    /// Returns the address of one of the share's senders.
     fn address(&self, sender: usize) -> Address {
         self.senders.keys[self.indices.start + sender].address
     }
 
-    /// The next transaction of one of its senders.
+    /// Signs the next transaction of one of the share's senders.
     fn transaction(&self, sender: usize) -> Vec<u8> {
         let index = self.indices.start + sender;
         let nonce = self.nonces[sender];
@@ -195,7 +195,7 @@ impl LoadState {
         (is_sent && self.are_faults_over.load(Relaxed)) || self.failed.load(Relaxed)
     }
 
-    /// Polls the sizes of the mempools until `done` is set, also while nodes are down, and stores the largest.
+    /// Polls the sizes of the mempools until `done` is set, even while nodes are down, and stores the largest.
     pub(super) fn measure_pool(&self, producers: &[&Rpc], done: &AtomicBool) {
         while !done.load(Relaxed) {
             let sizes = producers.iter().filter_map(|producer| pooled(producer).ok());
@@ -207,7 +207,7 @@ impl LoadState {
     }
 }
 
-/// The number of pending and queued transactions in the mempool of a producer.
+/// Returns the number of pending and queued transactions in the mempool of a producer.
 pub(super) fn pooled(producer: &Rpc) -> anyhow::Result<u64> {
     let status = producer.call("txpool_status", json!([]))?;
     let number = |name: &str| crate::rpc::quantity(&status[name]).context("txpool_status");

@@ -17,7 +17,7 @@ use std::{
 };
 use testkit::{Endpoints, NodeProcess};
 
-/// The node's program. `cargo test --workspace` builds it in the folder of `loadtest`.
+/// Returns the path of the node's program. `cargo test --workspace` builds it in the folder of `loadtest`.
 fn binary() -> PathBuf {
     let neighbour = Path::new(env!("CARGO_BIN_EXE_loadtest")).with_file_name("evmd");
     let path = std::env::var_os("EVMD_BIN").map_or(neighbour, PathBuf::from);
@@ -30,7 +30,7 @@ fn start(binary: &Path, home: &Path) -> NodeProcess {
     NodeProcess::start(binary, home, &["--block-time", "20ms"])
 }
 
-/// The URL of a node's JSON-RPC, and the address for raw transactions.
+/// Returns the URL of a node's JSON-RPC, and the address for raw transactions.
 fn addresses(node: &NodeProcess) -> (String, String) {
     let Endpoints { json_rpc, ingest, .. } = node.endpoints();
     (format!("http://{json_rpc}"), ingest.to_string())
@@ -128,7 +128,7 @@ fn signature(hash: B256) -> Signature {
     Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
 }
 
-/// A transaction by which the first development account delegates to the identity contract (EIP-7702).
+/// Creates a transaction by which the first development account delegates to the identity contract (EIP-7702).
 fn delegation() -> String {
     let chain_id = 262_144;
     let address = Address::with_last_byte(4);

@@ -60,13 +60,13 @@ fn serve_connection(mut stream: TcpStream, respond: fn(&Value) -> Value) -> Opti
         };
         let text = response.to_string();
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-        // One write, so that a delayed acknowledgement does not defer the rest.
+        // Send everything in one write, so that a delayed acknowledgement does not defer part of it.
         let response = format!("{head}Content-Length: {}\r\n\r\n{text}", text.len());
         stream.write_all(response.as_bytes()).ok()?;
     }
 }
 
-/// A chain of 2,000 empty blocks.
+/// Answers as a node with a chain of 2,000 empty blocks.
 fn quiet_chain(call: &Value) -> Value {
     match call["method"].as_str().unwrap() {
         "eth_chainId" => json!({ "result": "0x1" }),

@@ -38,10 +38,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// Decodes exactly one block; trailing bytes are an error. Copies no transaction.
+    /// Decodes exactly one block; trailing bytes are an error. Does not copy the transactions.
     ///
     /// # Errors
-    /// The part that is malformed or not canonical.
+    /// Returns the part that is malformed or not canonical.
     pub fn decode(block: &Bytes) -> Result<Self, BlockDecodeError> {
         let at = |part| move |reason| BlockDecodeError { part, reason };
         let mut rest = block.as_ref();
@@ -57,10 +57,10 @@ impl Block {
         Ok(decoded)
     }
 
-    /// Rebuilds a block from its stored header and body. Does not check the hash. Copies no transaction.
+    /// Rebuilds a block from its stored header and body. Does not check the hash, and does not copy the transactions.
     ///
     /// # Errors
-    /// The part that is malformed or not canonical.
+    /// Returns the part that is malformed or not canonical.
     pub fn from_parts(hash: B256, header: &[u8], body: &Bytes) -> Result<Self, BlockDecodeError> {
         let decoded = Header::decode(&mut &*header);
         let decoded = decoded.map_err(|reason| BlockDecodeError { part: "header", reason })?;
@@ -71,7 +71,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Decodes what follows the header: `fields`, a part of `bytes`.
+    /// Decodes the fields that follow the header. `fields` is a slice of `bytes`.
     fn decode_body(&mut self, bytes: &Bytes, mut fields: &[u8]) -> Result<(), BlockDecodeError> {
         let at = |part| move |reason| BlockDecodeError { part, reason };
         self.transactions = transactions(bytes, &mut fields).map_err(at("transactions"))?;
@@ -87,10 +87,10 @@ impl Block {
     }
 
     /// Returns the transaction at `index` of a stored body, if there is one. Copies nothing, and reads only the
-    /// bytes up to its end.
+    /// bytes up to the end of that transaction.
     ///
     /// # Errors
-    /// If the transactions before it are malformed.
+    /// Returns an error if the transactions before it are malformed.
     pub fn transaction_at(body: &Bytes, index: usize) -> Result<Option<Bytes>, BlockDecodeError> {
         Ok(Self::transaction_range(body, index)?.map(|range| body.slice(range)))
     }
@@ -98,7 +98,7 @@ impl Block {
     /// Returns the byte range of the transaction that [`Self::transaction_at`] returns.
     ///
     /// # Errors
-    /// If the transactions before it are malformed.
+    /// Returns an error if the transactions before it are malformed.
     pub fn transaction_range(
         body: &[u8],
         index: usize,
@@ -110,11 +110,11 @@ impl Block {
         }))
     }
 
-    /// Returns the EIP-2718 bytes of the transactions of a stored body, in order. Copies and decodes none of
-    /// them.
+    /// Returns the EIP-2718 bytes of the transactions of a stored body, in order. The transactions are neither
+    /// copied nor decoded.
     ///
     /// # Errors
-    /// If the body does not begin with a list. Later errors are returned as items.
+    /// Returns an error if the body does not begin with a list. Later errors are returned as items.
     pub fn raw_transactions(body: &[u8]) -> Result<RawTransactions<'_>, BlockDecodeError> {
         let items = list(&mut &*body).map_err(malformed_transactions)?;
         Ok(RawTransactions { items })
@@ -123,7 +123,7 @@ impl Block {
     /// Returns the ommers of a stored body. Skips the transactions without decoding them.
     ///
     /// # Errors
-    /// The part that is malformed or not canonical.
+    /// Returns the part that is malformed or not canonical.
     pub fn ommers_of(body: &[u8]) -> Result<Vec<Header>, BlockDecodeError> {
         let mut fields = body;
         list(&mut fields).map_err(malformed_transactions)?;
@@ -232,7 +232,7 @@ fn transactions(block: &Bytes, fields: &mut &[u8]) -> alloy_rlp::Result<Vec<Byte
     Ok(transactions)
 }
 
-/// Whether a transaction is an RLP list. A body contains it as it is, and typed transactions as byte strings.
+/// Returns whether this is a legacy transaction, which a body contains as an RLP list; typed ones are byte strings.
 fn is_legacy(raw: &Bytes) -> bool {
     raw.first().is_some_and(|first| *first >= 0xc0)
 }

@@ -27,7 +27,7 @@ pub struct Body<'a> {
 /// Checks that `header` commits to `body`.
 ///
 /// # Errors
-/// The first root or size that differs, with the block number, the expected value and the found value.
+/// Returns the first root or size that differs, with the block number, the expected value and the found value.
 pub fn validate_body(
     spec: &ChainSpec,
     header: &Header,
@@ -45,7 +45,7 @@ fn check(spec: &ChainSpec, header: &Header, body: &Body<'_>) -> Result<(), Viola
     check_roots(header, body)
 }
 
-/// Returns whether the roots in `header` are those of `body`, so that a block with this header can have this body.
+/// Returns whether the roots in `header` match `body`, so that a block with this header can have this body.
 /// Takes as long as hashing all transactions.
 pub fn commits_to(header: &Header, body: &Body<'_>) -> bool {
     let has_withdrawals = header.withdrawals_root.is_some();

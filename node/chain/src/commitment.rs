@@ -1,8 +1,8 @@
 //! Computes the commitment of a native chain to the whole `config` of its genesis, in canonical form.
 //!
 //! The state root of block 0 covers `alloc`, and the header covers the other fields of the file. Chain id, forks
-//! and the native section are not part of any header, so the first block of every rules version from 1 on holds
-//! the Keccak-256 of a text in its module row. The text is JSON with ascending keys and without white space. It
+//! and the native section are not part of any header, so in the first block of every rules version from 1 on, the
+//! module row holds the Keccak-256 of a text. The text is JSON with ascending keys and without white space. It
 //! contains the values after defaults have been filled in, so two files that describe the same chain have one text.
 //! `docs/storage-format.md` lists its fields.
 //!
@@ -17,7 +17,7 @@ use super::{ForkSchedule, Native, rules::ActivationJson};
 use crate::{GovParams, Validator};
 use feemarket::{self, LegacyDec};
 
-/// The Keccak-256 of [`canonical_text`] of the configuration.
+/// Returns the Keccak-256 of the [`canonical_text`] of the configuration.
 pub(super) fn commitment(
     config: &ChainConfig,
     forks: &ForkSchedule,

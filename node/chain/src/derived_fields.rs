@@ -1,6 +1,6 @@
 //! Checks the header fields that the producer of a native chain does not choose, from rules version 2 on. They are
-//! derived from the parent or constant. So a producer chooses only transactions and time, and not what contracts read
-//! as random.
+//! constant or derived from the parent. A producer therefore chooses only transactions and time, and not the value
+//! that contracts read as random.
 //!
 //! A development chain is not checked, because its clients set some of these fields.
 
@@ -34,8 +34,8 @@ pub(super) fn check(spec: &ChainSpec, parent: &Header, header: &Header) -> Resul
     Violation::hash("withdrawalsRoot", EMPTY_WITHDRAWALS, root)
 }
 
-/// Checks the miner. If validators make the blocks, it is the account of one of them, and they check that this one is
-/// the proposer. Otherwise it is the miner of the parent.
+/// Checks the miner. If validators make the blocks, it is the account of one of them, and the validators themselves
+/// check that it is the proposer. Otherwise it is the miner of the parent.
 fn check_miner(spec: &ChainSpec, parent: &Header, header: &Header) -> Result<(), Violation> {
     let found = header.beneficiary;
     let mut validators = spec.native().into_iter().flat_map(|it| it.gov.consensus_validators());
@@ -83,7 +83,7 @@ mod tests {
         }),
     ];
 
-    /// The fields of the changes that are refused.
+    /// Returns the fields whose changes are refused.
     fn refused_fields(spec: &ChainSpec, genesis: &Header) -> Vec<&'static str> {
         let parent =
             Parent { header: genesis, hash: genesis.hash_slow(), total_difficulty: U256::ZERO };
@@ -104,7 +104,7 @@ mod tests {
         changed.map(|error| error.violation.field()).collect()
     }
 
-    /// If validators make the blocks, each of their accounts may be the miner, and no other one.
+    /// If validators make the blocks, each of their accounts may be the miner, and no other account may.
     #[test]
     fn miner_is_the_account_of_a_validator() {
         let key = |byte| certificates::SecretKey::from_bytes(&[byte; 32]).public();

@@ -29,7 +29,7 @@ pub(super) fn expected_difficulty(spec: &ChainSpec, parent: &Header, timestamp: 
     }
 }
 
-/// EIP-100 with the bomb delayed by `delay` blocks (EIP-649, 1234, 2384, 3554, 4345, 5133).
+/// Computes the difficulty by EIP-100, with the bomb delayed by `delay` blocks (EIP-649, 1234, 2384, 3554, 4345, 5133).
 fn byzantium(parent: &Header, timestamp: u64, delay: u64) -> U256 {
     let base = if parent.ommers_hash == EMPTY_OMMER_ROOT_HASH { 1 } else { 2 };
     let steps = steps(base, timestamp.saturating_sub(parent.timestamp) / 9);
@@ -38,7 +38,7 @@ fn byzantium(parent: &Header, timestamp: u64, delay: u64) -> U256 {
     adjusted(parent, steps).saturating_add(bomb(fake_number))
 }
 
-/// EIP-2.
+/// Computes the difficulty by EIP-2.
 fn homestead(parent: &Header, timestamp: u64) -> U256 {
     let steps = steps(1, timestamp.saturating_sub(parent.timestamp) / 10);
     adjusted(parent, steps).saturating_add(bomb(parent.number + 1))

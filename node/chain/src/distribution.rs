@@ -82,7 +82,7 @@ mod tests {
     use feemarket::store::Pairs;
     use serde_json::{Value, json};
 
-    /// The native section of a genesis with this value of the field.
+    /// Reads the native section of a genesis with this value of the field.
     fn native(field: Option<Value>, version: u32) -> Result<Native, String> {
         let mut file: Value = serde_json::from_str(&Genesis::native_dev(0).to_json()).unwrap();
         file["coinbase"] = json!(Address::repeat_byte(1));

@@ -47,7 +47,7 @@ pub enum Violation {
         field: &'static str,
         /// The value that the rules require.
         expected: U256,
-        /// The value that was found: that of the field, or its length in bytes.
+        /// The value that was found: the value of the field, or its length in bytes.
         found: U256,
     },
     /// A hash or root differs from the required value.
@@ -69,8 +69,8 @@ pub enum Violation {
         min: u64,
         /// Maximum.
         max: u64,
-        /// The value that was found: that of the field, or its size in bytes. For a parent with a very low gas limit,
-        /// that limit.
+        /// The value that was found: the value of the field, or its size in bytes. If the parent's gas limit is very
+        /// low, this is that limit.
         found: u64,
     },
     /// A field of a later fork is present, or one of this fork is missing.
@@ -86,7 +86,7 @@ pub enum Violation {
     /// Validators produce the blocks of the chain, and the miner of this block is not the account of one of them.
     #[error("miner is {0}, which is not the account of a validator in the genesis")]
     Miner(Address),
-    /// The logs bloom differs from that of the receipts.
+    /// The logs bloom differs from the bloom of the receipts.
     #[error("logsBloom differs from the bloom of the receipts")]
     Bloom,
     /// The ommers break a rule.
@@ -133,7 +133,7 @@ impl Violation {
         if expected == found { Ok(()) } else { Err(Self::Presence { field, expected, found }) }
     }
 
-    /// The JSON name of the invalid field.
+    /// Returns the JSON name of the invalid field.
     pub const fn field(&self) -> &'static str {
         match self {
             Self::Number { field, .. }

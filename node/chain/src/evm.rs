@@ -76,7 +76,7 @@ impl EvmParams {
     /// Decodes the result of [`Self::to_proto`].
     ///
     /// # Errors
-    /// [`EvmParamsError`].
+    /// Returns [`EvmParamsError`].
     pub fn from_proto(bytes: &[u8]) -> Result<Self, EvmParamsError> {
         proto::Params::decode(bytes)?.try_into()
     }

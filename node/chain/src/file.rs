@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::GenesisError;
 
-/// Difficulty of a proof-of-work genesis without one.
+/// Difficulty of a proof-of-work genesis that does not state one.
 const DEFAULT_DIFFICULTY: u64 = 131_072;
 /// The field with the accounts.
 const ALLOC: &str = "alloc";
@@ -89,7 +89,7 @@ struct Parts {
     alloc: Option<Alloc>,
 }
 
-/// The accounts before the first malformed one, and the error of the latter.
+/// The accounts before the first malformed one, and the error of the malformed one.
 #[derive(Default)]
 struct Alloc {
     accounts: BTreeMap<Address, GenesisAccount>,

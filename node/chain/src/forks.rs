@@ -88,7 +88,7 @@ pub struct ForkSchedule {
     heights: Vec<(Fork, u64)>,
     /// Times in seconds, ascending by fork: Shanghai to Osaka.
     times: Vec<(Fork, u64)>,
-    /// Blob limits from a time on, in the order of the forks that set them.
+    /// The start time and the blob limits of each period, in the order of the forks that set them.
     blobs: Vec<(u64, BlobParams)>,
 }
 
@@ -96,8 +96,8 @@ impl ForkSchedule {
     /// Reads the schedule from a geth chain configuration.
     ///
     /// # Errors
-    /// The error names the field if a fork is set without the previous fork or starts before it, or if an entry of the
-    /// blob schedule is missing or invalid.
+    /// Returns an error that names the field if a fork is set without the previous fork or starts before it, or if an
+    /// entry of the blob schedule is missing or invalid.
     pub fn new(config: &ChainConfig) -> Result<Self, GenesisError> {
         let heights = ascending(&[
             ("homesteadBlock", Fork::Homestead, config.homestead_block),

@@ -33,7 +33,7 @@ impl Genesis {
     /// Reads a geth `genesis.json`. Native rules apply if `config` has a section `evmd`.
     ///
     /// # Errors
-    /// The error names the field that is missing, malformed or invalid.
+    /// Returns an error that names the field that is missing, malformed or invalid.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         let ParsedFile { file, gas_used } = file::parse(text, Accounts::Kept)?;
         let genesis = Self { gas_used, ..Self::from_file(file)? };
@@ -49,7 +49,7 @@ impl Genesis {
     /// Checks an already parsed file.
     ///
     /// # Errors
-    /// The error names the field that is invalid.
+    /// Returns an error that names the field that is invalid.
     pub fn from_file(mut file: GenesisFile) -> Result<Self, GenesisError> {
         if let Some(number) = file.number.filter(|number| *number != 0) {
             let reason = format!("must be 0, because genesis is block 0, got {number}");

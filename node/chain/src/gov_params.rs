@@ -142,8 +142,8 @@ impl GovParams {
     }
 }
 
-/// Returns a share (at most 1) of an amount, rounded down, or if `rounds` is set to the nearest integer (half to
-/// even).
+/// Returns a share (at most 1) of an amount. The result is rounded to the nearest integer (half to even) if `rounds`
+/// is true, and down otherwise.
 fn share_of(amount: U256, share: LegacyDec, rounds: bool) -> U256 {
     let product = share.checked_mul_int(amount).unwrap_or(LegacyDec::MAX);
     let whole = product.truncate_u256().unwrap_or(U256::MAX);

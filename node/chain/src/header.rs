@@ -42,7 +42,7 @@ pub struct Parent<'a> {
 /// Checks every rule that a header must satisfy before its block is executed.
 ///
 /// # Errors
-/// The first violated rule, with block number, field, expected and found value.
+/// Returns the first violated rule, with block number, field, expected and found value.
 pub fn validate_header(
     spec: &ChainSpec,
     parent: &Parent<'_>,

@@ -63,7 +63,7 @@ pub fn evm_pair(params: &EvmParams) -> (Bytes, Bytes) {
 /// spaces.
 ///
 /// # Errors
-/// [`EvmRowError`].
+/// Returns [`EvmRowError`].
 pub fn evm_params(pairs: &Pairs, native: &Native) -> Result<EvmParams, EvmRowError> {
     let mut params = native.evm.clone();
     let prefix = [EVM_KEY_SPACE.as_bytes(), b"/"].concat();
@@ -78,7 +78,7 @@ pub fn evm_params(pairs: &Pairs, native: &Native) -> Result<EvmParams, EvmRowErr
 }
 
 /// Returns the pair that stores the parameters of the distribution of fees. Rows have this pair from block 0 on if the
-/// genesis states the parameters, and otherwise from the block on in which governance sets them.
+/// genesis states the parameters, and otherwise from the block in which governance first sets them.
 pub fn distribution_pair(params: DistributionParams) -> (Bytes, Bytes) {
     let value = proto::Params::from(params).encode_to_vec();
     (key(DISTRIBUTION_KEY_SPACE, DISTRIBUTION_PARAMS_KEY), value.into())
@@ -87,7 +87,7 @@ pub fn distribution_pair(params: DistributionParams) -> (Bytes, Bytes) {
 /// Returns the parameters of the distribution of fees in a row, or those of genesis if the row has none.
 ///
 /// # Errors
-/// [`DistributionRowError`].
+/// Returns [`DistributionRowError`].
 pub fn distribution_params(
     pairs: &Pairs,
     native: &Native,
@@ -113,7 +113,7 @@ pub fn version_pairs(native: &Native, height: u64) -> Vec<(Bytes, Bytes)> {
 }
 
 /// Returns the additional pairs in every block of rules version 2 and later: the Keccak-256 of the concatenated
-/// addresses of the senders, and that of the RLP list of the events of the modules. The cost grows with the
+/// addresses of the senders, and the Keccak-256 of the RLP list of the modules' events. The cost grows with the
 /// number of transactions: 20 bytes of each are hashed.
 pub fn content_pairs(
     native: &Native,

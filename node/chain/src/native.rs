@@ -177,7 +177,7 @@ pub struct Producer {
 pub struct Native {
     /// Human-readable prefix of Bech32 addresses.
     pub bech32_prefix: String,
-    /// Gas limit of a block for the fee market: 2^64 - 1 without a limit.
+    /// Gas limit of a block for the fee market: 2^64 - 1 if blocks have no limit.
     pub max_gas: u64,
     /// Gas limit in every header.
     pub gas_limit: u64,
@@ -253,7 +253,7 @@ pub(super) fn read(file: &GenesisFile) -> Result<Option<Native>, GenesisError> {
         let reason = "must be the account that receives the fees (FEE_RECIPIENT_PROPOSER)";
         return Err(GenesisError::field("coinbase", reason));
     }
-    // Set after the forks have been read.
+    // The hash is computed after the forks have been read.
     let config_hash = B256::ZERO;
     Ok(Some(Native {
         bech32_prefix,
@@ -362,7 +362,7 @@ impl Genesis {
     /// minimum gas price of a development chain.
     ///
     /// # Errors
-    /// [`GenesisError`] if the validators are not valid.
+    /// Returns [`GenesisError`] if the validators are not valid.
     pub fn test_network(timestamp: u64, validators: &[Validator]) -> Result<Self, GenesisError> {
         Self::native_with(timestamp, with_minimum_price(), false)
             .with_validators(validators)?
@@ -372,8 +372,8 @@ impl Genesis {
     /// Returns the same genesis with this recipient of the fees.
     ///
     /// # Errors
-    /// [`GenesisError`] if this is not the genesis of a native chain that starts with rules version 2 or later, or
-    /// there is no account to pay.
+    /// Returns [`GenesisError`] if this is not the genesis of a native chain that starts with rules version 2 or later,
+    /// or there is no account to pay.
     pub fn with_fee_recipient(&self, fee_recipient: FeeRecipient) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             let params = DistributionParams { fee_recipient };
@@ -384,7 +384,7 @@ impl Genesis {
     /// Returns the same genesis with the keys whose signatures prove blocks.
     ///
     /// # Errors
-    /// [`GenesisError`] if this is not the genesis of a native chain, or the chain may not name a producer.
+    /// Returns [`GenesisError`] if this is not the genesis of a native chain, or the chain may not name a producer.
     pub fn with_producer(&self, producer: Producer) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             section["producer"] = serde_json::to_value(producer).expect("two keys are JSON");
@@ -394,7 +394,7 @@ impl Genesis {
     /// Returns the same genesis with these validators.
     ///
     /// # Errors
-    /// [`GenesisError`] if this is not the genesis of a native chain, or the validators are not valid.
+    /// Returns [`GenesisError`] if this is not the genesis of a native chain, or the validators are not valid.
     pub fn with_validators(&self, validators: &[Validator]) -> Result<Self, GenesisError> {
         self.with_section(|section| {
             let gov = GovSection::deserialize(&section["gov"]).unwrap_or_default();
@@ -472,7 +472,7 @@ impl Genesis {
     }
 }
 
-/// The fee market of a chain that is often idle, with a minimum gas price.
+/// Returns the fee market of a chain that is often idle, with a minimum gas price.
 fn with_minimum_price() -> feemarket::Genesis {
     let mut market = feemarket::Genesis::default();
     market.params.min_gas_price = LegacyDec::from(DEV_MIN_GAS_PRICE);

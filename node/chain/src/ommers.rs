@@ -25,7 +25,7 @@ pub struct Ancestor {
 /// [`MAX_OMMER_DEPTH`] of them or back to genesis.
 ///
 /// # Errors
-/// The first violated rule, with the block number and the ommer's position.
+/// Returns the first violated rule, with the block number and the ommer's position.
 pub fn validate_ommers(
     spec: &ChainSpec,
     ancestors: &[Ancestor],

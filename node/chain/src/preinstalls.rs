@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Address, Bytes, address, hex};
 
-/// Deploys with CREATE2 the init code that follows a salt of 32 bytes in the calldata. Foundry and others use this
+/// Deploys, with CREATE2, the init code that follows a 32-byte salt in the calldata. Foundry and others use this
 /// contract (Arachnid/deterministic-deployment-proxy).
 pub const CREATE2_DEPLOYER: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 /// Does the same for the contracts of Safe (safe-global/safe-singleton-factory).

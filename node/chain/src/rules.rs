@@ -38,7 +38,7 @@ impl RulesVersion {
     /// Returns the version with this number.
     ///
     /// # Errors
-    /// [`RulesError::Unknown`] if this program does not know the version.
+    /// Returns [`RulesError::Unknown`] if this program does not know the version.
     pub fn new(number: u32) -> Result<Self, RulesError> {
         VERSIONS
             .into_iter()
@@ -148,7 +148,7 @@ impl RulesSchedule {
     /// Creates the schedule from the activations in genesis.
     ///
     /// # Errors
-    /// [`RulesError`] if it does not start at height 0 or is not ascending.
+    /// Returns [`RulesError`] if it does not start at height 0 or is not ascending.
     pub fn from_genesis(activations: Vec<Activation>) -> Result<Self, RulesError> {
         if activations.first().is_none_or(|first| first.height != 0) {
             return Err(RulesError::NoStart);
@@ -167,7 +167,7 @@ impl RulesSchedule {
     /// Returns the same genesis schedule with these adoptions, which replace the previous ones.
     ///
     /// # Errors
-    /// [`RulesError::Order`] if versions or heights are not ascending.
+    /// Returns [`RulesError::Order`] if versions or heights are not ascending.
     pub fn with_adopted(&self, adopted: Vec<Activation>) -> Result<Self, RulesError> {
         check_ascending(self.genesis.iter().chain(&adopted))?;
         Ok(Self { genesis: self.genesis.clone(), adopted })

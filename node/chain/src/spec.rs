@@ -67,10 +67,10 @@ pub struct ChainSpec {
 }
 
 impl ChainSpec {
-    /// Takes the rules from a genesis file. The accounts are dropped.
+    /// Reads the rules from a genesis file. The accounts are dropped.
     ///
     /// # Errors
-    /// The error names the field that is invalid.
+    /// Returns an error that names the field that is invalid.
     pub(super) fn new(mut file: GenesisFile) -> Result<Self, GenesisError> {
         file.alloc.clear();
         let config = &file.config;
@@ -113,7 +113,7 @@ impl ChainSpec {
     /// skipped.
     ///
     /// # Errors
-    /// The error names the field that is missing, malformed or invalid.
+    /// Returns an error that names the field that is missing, malformed or invalid.
     pub fn from_json(text: &str) -> Result<Self, GenesisError> {
         Self::new(file::parse(text, Accounts::Skipped)?.file)
     }
@@ -132,7 +132,7 @@ impl ChainSpec {
     /// Returns the same chain with these adopted rules versions, which replace the previous ones.
     ///
     /// # Errors
-    /// [`RulesError`] if versions or heights are not ascending.
+    /// Returns [`RulesError`] if versions or heights are not ascending.
     pub fn with_adopted(&self, adopted: Vec<Activation>) -> Result<Self, RulesError> {
         let mut spec = self.clone();
         if let Some(native) = &mut spec.native {
@@ -259,22 +259,22 @@ impl ChainSpec {
         set.into_iter().collect()
     }
 
-    /// The `config` of the genesis file.
+    /// Returns the `config` of the genesis file.
     pub const fn config(&self) -> &ChainConfig {
         &self.file.config
     }
 
-    /// The rules of a native chain in addition to forks; `None` on an Ethereum chain.
+    /// Returns the rules of a native chain in addition to its forks; `None` on an Ethereum chain.
     pub fn native(&self) -> Option<&Native> {
         self.native.as_deref()
     }
 
-    /// Whether it is a development chain (ADR 0033).
+    /// Returns whether it is a development chain (ADR 0033).
     pub fn is_development(&self) -> bool {
         self.native().is_some_and(|native| native.development)
     }
 
-    /// The genesis file without its accounts.
+    /// Returns the genesis file without its accounts.
     pub(super) const fn file(&self) -> &GenesisFile {
         &self.file
     }

@@ -56,7 +56,7 @@ pub const SYSTEM_CONTRACTS: [SystemContract; 4] = [
     },
 ];
 
-/// A system contract without code that blocks call from a certain time on.
+/// A system contract that has no code, although blocks call it from a given time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingContract {
     /// The contract.
@@ -88,7 +88,7 @@ impl ChainSpec {
     /// `has_code` returns whether an address has code.
     ///
     /// # Errors
-    /// Those of `has_code`.
+    /// Returns the errors of `has_code`.
     pub fn missing_system_contracts<E>(
         &self,
         mut has_code: impl FnMut(Address) -> Result<bool, E>,

@@ -59,7 +59,7 @@ impl TokenUnit {
     /// Converts a price to wei, with its fraction.
     ///
     /// # Errors
-    /// [`DecError::Overflow`].
+    /// Returns [`DecError::Overflow`].
     pub fn price_to_wei(self, price: LegacyDec) -> Result<LegacyDec, DecError> {
         price.checked_mul_int(U256::from(self.wei))
     }

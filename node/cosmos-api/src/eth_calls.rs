@@ -1,4 +1,4 @@
-//! Declares the contract calls for the queries of the module `vm`. They behave as JSON-RPC's `eth_call` and
+//! Declares the contract calls for the queries of the module `vm`. They behave like JSON-RPC's `eth_call` and
 //! `eth_estimateGas`, but this crate does not depend on the crate for JSON-RPC: the program passes an
 //! implementation of [`EthCalls`].
 
@@ -16,9 +16,9 @@ pub struct EthCall<'a> {
     pub spec: &'a ChainSpec,
     /// The view from which the state is read.
     pub view: &'a View,
-    /// The number of the block of the view after which the call runs.
+    /// The number of the block after which the call runs. The view contains the block.
     pub number: u64,
-    /// The block producer that the call sees; `None` for the producer of the block.
+    /// The block producer that the call sees. If it is `None`, the call sees the producer of the block.
     pub proposer: Option<Address>,
     /// Maximum gas stated by the request. The node's own cap applies as well.
     pub gas_cap: Option<u64>,
@@ -41,7 +41,7 @@ pub enum EthCallError {
 
 /// Runs contract calls.
 pub trait EthCalls: Debug + Send + Sync {
-    /// Returns the result of a call. A call that reverts or halts also has a result.
+    /// Returns the result of a call, even if the call reverts or halts.
     ///
     /// # Errors
     /// [`EthCallError`].

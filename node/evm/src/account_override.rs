@@ -17,6 +17,6 @@ pub struct AccountOverride {
     pub state: Option<Vec<(U256, U256)>>,
     /// A part of the storage: slots that are not listed are unchanged.
     pub state_diff: Option<Vec<(U256, U256)>>,
-    /// The address to which the precompile at this address moves.
+    /// The address to which the precompile at this address is moved.
     pub move_precompile_to: Option<Address>,
 }

@@ -67,7 +67,7 @@ impl StateRead for OneSender {
     }
 }
 
-/// The rules of a chain on which `fork` is active from block 0 on, and the fork `later` from a height or time on.
+/// Returns the rules of a chain with `fork` active from block 0 on, and the fork `later` from a height or time on.
 fn spec(fork: Fork, later: Option<(&str, u64)>) -> ChainSpec {
     let fields = [
         ("homesteadBlock", Fork::Homestead),
@@ -136,7 +136,7 @@ impl World {
         verdict.map(drop)
     }
 
-    /// Whether a block accepts the transaction, even if it fails there.
+    /// Returns whether a block accepts the transaction, even if its execution fails.
     fn is_valid_in_block(&self, tx: &RecoveredTx) -> bool {
         let hashes = |_: u64| None;
         let root = |_: &StateChanges| -> Result<B256, StateError> { Ok(B256::ZERO) };
@@ -163,7 +163,7 @@ impl World {
         ended.is_ok_and(|result| matches!(result.outcome, CallOutcome::Success(_)))
     }
 
-    /// The lowest gas limit that admission accepts: raises the limit to the required amount until admission
+    /// Returns the lowest gas limit that admission accepts. Raises the limit to the required amount until admission
     /// accepts it.
     fn lowest_admitted(&self, sample: &Sample) -> u64 {
         let mut gas = 1;
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// A header with the fields that blocks of the fork have.
+/// Returns a header with the fields that exist under the fork.
 fn parent_under(fork: Fork) -> Header {
     let cancun = (fork >= Fork::Cancun).then_some(0);
     Header {
@@ -221,7 +221,7 @@ impl Sample {
         Self { input: vec![byte; bytes].into(), ..Self::of_type(0) }
     }
 
-    /// Init code that stops at once.
+    /// Returns init code that stops at once.
     fn creation(bytes: usize) -> Self {
         Self { to: TxKind::Create, ..Self::with_input(bytes, 0) }
     }
@@ -292,7 +292,7 @@ impl Sample {
     }
 }
 
-/// A transaction of [`SENDER`]. Neither admission nor execution checks its signature.
+/// Returns a transaction of [`SENDER`]. Neither admission nor execution checks its signature.
 fn recovered<T: SignableTransaction<Signature>>(tx: T) -> RecoveredTx
 where
     Transaction: From<alloy_consensus::Signed<T>>,
@@ -443,7 +443,7 @@ fn replay_protection_follows_the_fork() {
     }
 }
 
-/// The result of admission for a sample on a parent under `fork`, if the next block has this timestamp.
+/// Returns the result of admitting a sample on a parent under `fork`, if the next block has this timestamp.
 fn admit_after(
     (fork, later): (Fork, (&str, u64)),
     timestamp: u64,

@@ -63,7 +63,7 @@ pub struct Executed {
     pub tx_gas: Vec<u64>,
     /// Sender of each transaction.
     pub senders: Vec<Address>,
-    /// The participants of the transactions, see [`participants`].
+    /// The participants of the transactions; see [`participants`].
     pub named: Vec<Address>,
     /// Gas used by all transactions.
     pub gas_used: u64,
@@ -94,7 +94,7 @@ pub type StateRoot<'a> = dyn Fn(&StateChanges) -> Result<B256, StateError> + 'a;
 /// header; see [`super::validate_executed`].
 ///
 /// # Errors
-/// If a transaction is not valid, a system contract failed, or state cannot be read.
+/// If a transaction is not valid, a system contract fails, or state cannot be read.
 pub fn execute_block<S, T: Borrow<RecoveredTx>>(
     spec: &ChainSpec,
     state: &S,
@@ -120,11 +120,11 @@ where
     block.finish(input.ommers, input.withdrawals)
 }
 
-/// Executes one transaction on `state`, without what a block does before and after its transactions. Before
+/// Executes one transaction on `state`, without the steps that precede and follow the transactions of a block. Before
 /// Byzantium, the state root in the receipt is zero.
 ///
 /// # Errors
-/// The outer error means that a read or the interpreter failed; the inner one that the transaction is not valid.
+/// The outer error means that a read or the interpreter failed; the inner one means that the transaction is not valid.
 pub fn execute_transaction<S>(
     spec: &ChainSpec,
     state: &S,
@@ -170,13 +170,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a transaction that the interpreter executed.
+    /// Returns the outcome of a transaction that the interpreter executed.
     pub(super) fn interpreted(tx_type: u8, blob_gas: u64, result: ExecutionResult) -> Self {
         let (gas, success) = (result.tx_gas_used(), result.is_success());
         Self { tx_type, blob_gas, gas, success, logs: result.into_logs() }
     }
 
-    /// The outcome of a transaction without logs.
+    /// Returns the outcome of a transaction without logs.
     const fn without_logs(tx_type: u8, gas: u64, success: bool) -> Self {
         Self { tx_type, blob_gas: 0, gas, success, logs: Vec::new() }
     }
@@ -216,8 +216,8 @@ where
         }
     }
 
-    /// Prepares for transactions that will probably be pushed: reserves memory and, if the host has caches, reads
-    /// what the transactions will probably access.
+    /// Prepares for transactions that will probably be pushed: reserves memory and, if the host has caches, reads the
+    /// state that they will probably access.
     ///
     /// # Errors
     /// If state cannot be read.
@@ -237,22 +237,22 @@ where
         }
     }
 
-    /// Gas left in the block.
+    /// Returns the gas left in the block.
     pub const fn gas_left(&self) -> u64 {
         self.environment.block.gas_limit.saturating_sub(self.executed.gas_used)
     }
 
-    /// Gas used by the transactions so far.
+    /// Returns the gas used by the transactions so far.
     pub const fn gas_used(&self) -> u64 {
         self.executed.gas_used
     }
 
-    /// Number of transactions so far.
+    /// Returns the number of transactions so far.
     pub const fn len(&self) -> usize {
         self.executed.receipts.len()
     }
 
-    /// Whether the block has no transaction yet.
+    /// Returns whether the block has no transaction yet.
     pub const fn is_empty(&self) -> bool {
         self.executed.receipts.is_empty()
     }

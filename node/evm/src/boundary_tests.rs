@@ -32,8 +32,8 @@ struct TestState {
 }
 
 impl TestState {
-    /// A sender with 10^24 wei, and the three system contracts of Prague. The contract of
-    /// withdrawal requests returns nothing, and that of consolidation requests returns 0xab.
+    /// Creates a sender with 10^24 wei, and the three system contracts of Prague. The withdrawal request contract
+    /// returns nothing, and the consolidation request contract returns 0xab.
     fn new() -> Self {
         let mut state = Self::default();
         state.put_account(SENDER, 0, U256::from(10).pow(U256::from(24)));
@@ -75,7 +75,7 @@ impl StateRead for TestState {
     }
 }
 
-/// An Ethereum chain with all forks up to Prague from its first block on.
+/// Returns an Ethereum chain with all forks up to Prague active from its first block on.
 fn spec() -> ChainSpec {
     let mut config = serde_json::json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
     for name in ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"] {
@@ -105,7 +105,7 @@ fn header(number: u64) -> Header {
     }
 }
 
-/// A transfer of one wei.
+/// Returns a transfer of one wei.
 fn transfer(nonce: u64, gas_price: u64) -> RecoveredTx {
     let tx = TxLegacy {
         chain_id: Some(CHAIN_ID),
@@ -145,7 +145,7 @@ impl ExecutionHost for FastHost {
     }
 }
 
-/// Executes transactions in a block, if `is_plain` with the interpreter only, otherwise also with the fast paths.
+/// Executes transactions in a block: with the interpreter only if `is_plain`, otherwise also with the fast paths.
 fn run(
     state: &TestState,
     header: &Header,
@@ -159,7 +159,7 @@ fn run(
     (verdicts, block.finish(&[], Some(&[])).unwrap())
 }
 
-/// Asserts that the fast path of transfers and the interpreter have the same result, and returns it.
+/// Asserts that the fast path of transfers and the interpreter produce the same result, and returns it.
 fn run_both_ways(
     state: &TestState,
     header: &Header,
@@ -212,7 +212,7 @@ fn transfer_near_the_maximum_nonce_ends_as_in_the_interpreter() {
     }
 }
 
-/// A payment of zero touches the fee recipient, and a touched empty account is removed (EIP-161).
+/// Checks that a payment of zero touches the fee recipient: a touched empty account is removed (EIP-161).
 #[test]
 fn transfer_without_a_priority_fee_removes_an_empty_fee_recipient() {
     for gas_price in [BASE_FEE, BASE_FEE + 1] {
@@ -242,14 +242,14 @@ fn block_contains_the_requests_of_both_system_contracts() {
     let consolidation = Bytes::from(vec![CONSOLIDATION_REQUEST_TYPE, 0xab]);
     let (_, executed) = run(&state, &header(1), &[], false);
     assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&consolidation]);
-    // Requests are in the order of their types.
+    // Requests are ordered by type.
     state.put_code(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &hex!("60cd5f5360015ff3"));
     let (_, executed) = run(&state, &header(1), &[], false);
     let withdrawal = Bytes::from(vec![WITHDRAWAL_REQUEST_TYPE, 0xcd]);
     assert_eq!(executed.requests.iter().collect::<Vec<_>>(), [&withdrawal, &consolidation]);
 }
 
-/// The slot is the same if the hash is known when the block starts and if it is inserted later.
+/// Checks that the slot is the same whether the hash is known when the block starts or is inserted later.
 #[test]
 fn history_contract_reuses_its_slots_after_8191_blocks() {
     let state = TestState::new();
@@ -270,7 +270,7 @@ fn history_contract_reuses_its_slots_after_8191_blocks() {
     }
 }
 
-/// Logs of one simulated call: the address that emitted the log, and its position in the block.
+/// Returns the logs of one simulated call: the address that emitted each log, and its position in the block.
 fn simulated_logs(state: &TestState, value: u64, trace_transfers: bool) -> Vec<(Address, usize)> {
     let (spec, parent) = (spec(), header(1));
     let host: &dyn ExecutionHost = &|_: u64| None;

@@ -1,5 +1,5 @@
 //! Caches data that later executions need and that is expensive to compute: analysed code, and the access patterns of
-//! functions. The caches do not change a result.
+//! functions. The caches never change a result.
 
 mod access_pattern;
 mod code;
@@ -25,10 +25,10 @@ impl Default for ExecutionCaches {
 }
 
 impl ExecutionCaches {
-    /// The code with this hash in the form that the interpreter needs; calls `read` if it is not cached.
+    /// Returns the code with this hash in the form that the interpreter needs; calls `read` if it is not cached.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Any error from `read`.
     pub(crate) fn code<E>(
         &self,
         hash: B256,

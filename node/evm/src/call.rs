@@ -1,7 +1,7 @@
 //! Executes single calls on a state, for `eth_call` and `eth_estimateGas`. Their changes are never stored.
 //!
-//! The checks that a call skips, its environment and the search for a gas limit are those of geth, because tools
-//! compare results with geth's.
+//! The skipped checks, the environment and the search for a gas limit are the same as in geth, because tools compare
+//! results with geth's.
 
 use std::error::Error;
 
@@ -33,10 +33,10 @@ const CALL_STIPEND: u64 = 2_300;
 /// The search for an estimate stops when its bounds differ by less than 1.5 % of the upper bound, as in geth.
 const ESTIMATE_ERROR_PER_MILLE: u64 = 15;
 
-/// A call as a client describes it.
+/// A call as described by a client.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// Caller; the zero address if the client states none.
+    /// Caller; the zero address if the client specifies none.
     pub from: Address,
     /// The called address, or a creation.
     pub to: TxKind,
@@ -44,7 +44,7 @@ pub struct Call {
     pub gas: Option<u64>,
     /// Legacy gas price, or fee cap of an EIP-1559 call, in wei.
     pub max_fee_per_gas: u128,
-    /// Priority fee in wei; its presence makes the call an EIP-1559 one.
+    /// Priority fee in wei; if present, the call is an EIP-1559 call.
     pub max_priority_fee_per_gas: Option<u128>,
     /// Value in wei.
     pub value: U256,
@@ -71,7 +71,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The call that a signed transaction makes.
+    /// Returns the call that a signed transaction makes.
     pub fn of(tx: &RecoveredTx) -> Self {
         let RecoveredTx { tx, sender, .. } = tx;
         let authorizations = tx.authorization_list().unwrap_or_default().to_vec();
@@ -127,7 +127,7 @@ pub enum CallError {
     /// The call is not a valid transaction.
     #[error("{0}")]
     Invalid(InvalidTransaction),
-    /// The balance of the caller does not exceed the sum of the value and the cost of the blobs.
+    /// The balance of the caller does not exceed the value plus the cost of the blobs.
     #[error("insufficient funds for transfer")]
     InsufficientFunds,
     /// The call reverts or fails at the highest gas limit allowed, but not for lack of gas.
@@ -173,9 +173,9 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Executes one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825 are not
-    /// checked. Without a gas price, the base fee is not checked either, and is zero in the call. The balance
-    /// of the caller must cover the value, and the gas at the price that the call offers.
+    /// Executes one call with at most `gas_cap` gas. Nonce, sender code, block gas limit and EIP-7825 are not checked.
+    /// Without a gas price, the base fee is not checked either, and is zero in the call. The balance of the caller must
+    /// cover the value, and the gas at the price that the call offers.
     ///
     /// # Errors
     /// If the call is not valid or a read fails. A revert or a halt is a result and not an error.
@@ -191,7 +191,7 @@ where
         gas_cap: u64,
         reduced_gas: u64,
     ) -> Option<CallOutcome> {
-        // A price makes the required balance depend on the gas limit, and results before Byzantium depend more on gas.
+        // A price makes the required balance depend on the gas limit. Before Byzantium, results depend more on gas.
         let free = call.max_fee_per_gas == 0 && call.wide_prices.is_none();
         if !free || self.spec.fork_of(self.header) < Fork::Byzantium {
             return None;
@@ -211,8 +211,8 @@ where
     /// Finds the lowest gas limit, to within 1.5 %, at which the call succeeds.
     ///
     /// # Errors
-    /// If the call is not valid, a read fails, or the call fails at the highest limit allowed. This is the minimum of
-    /// the limit of the call or else of the block, the gas that the caller can pay for, EIP-7825's limit and `gas_cap`.
+    /// If the call is not valid, a read fails, or the call fails at the highest limit allowed: the minimum of its own
+    /// limit (or else the block's), the gas that the caller can pay for, EIP-7825's limit and `gas_cap`.
     pub fn estimate_gas(&self, call: &Call, gas_cap: u64) -> Result<u64, CallError> {
         let mut high = self.highest_limit(call)?.min(gas_cap);
         if call.wide_prices.is_some() && high < TRANSFER_GAS {
@@ -286,14 +286,14 @@ where
         Ok(high)
     }
 
-    /// An account after the overrides of the call and before its execution.
+    /// Returns an account as it is after the call's overrides and before its execution.
     fn account(&self, call: &Call, address: Address) -> Result<Account, CallError> {
         let mut machine = self.machine(call, ())?;
         Ok(machine.overlay_mut().account(address)?.unwrap_or_default())
     }
 
-    /// Whether the call succeeds with the gas of a plain transfer. Returns false if the call is not valid with it,
-    /// because the execution with the highest limit returns the reason.
+    /// Returns whether the call succeeds with the gas of a plain transfer. Returns false if the call is not valid with
+    /// it, because the execution with the highest limit reports the reason.
     fn is_transfer(&self, call: &Call) -> Result<bool, CallError> {
         match self.succeeds(call, TRANSFER_GAS) {
             Err(CallError::Invalid(_)) => Ok(false),
@@ -336,13 +336,13 @@ where
         Ok((outcome(result), machine.into_overlay()))
     }
 
-    /// The state before any call.
+    /// Returns the state before any call.
     pub fn overlay(&self) -> Overlay<'_, S> {
         let keep_empty = self.spec.fork_of(self.header) < Fork::SpuriousDragon;
         Overlay::new(self.state, self.host, keep_empty)
     }
 
-    /// The machine that executes a call, with some checks disabled and the overrides applied.
+    /// Creates the machine that executes a call, with some checks disabled and the overrides applied.
     pub(super) fn machine<'m, I>(
         &'m self,
         call: &Call,
@@ -404,7 +404,7 @@ impl<S> std::fmt::Debug for CallSite<'_, S> {
     }
 }
 
-/// Whether the gas limit is below the minimum for the transaction's data. A higher limit may suffice.
+/// Returns whether the gas limit is below the minimum for the transaction's data. A higher limit may suffice.
 const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     matches!(
         reason,
@@ -413,7 +413,7 @@ const fn is_gas_too_low(reason: &InvalidTransaction) -> bool {
     )
 }
 
-/// The balance that the blobs of a call require of the sender (EIP-4844), in wei.
+/// Returns the balance that a call's blobs require of the sender (EIP-4844), in wei.
 fn max_blob_fee(call: &Call) -> U256 {
     let gas = U256::from(call.blob_hashes.len()) * U256::from(DATA_GAS_PER_BLOB);
     let price = U256::from(call.max_fee_per_blob_gas.unwrap_or_default());

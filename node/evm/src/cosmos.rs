@@ -21,7 +21,7 @@ use transactions::cosmos::{
     unauthorized, unsupported,
 };
 
-/// Changed accounts, on top of those of the block. The block is unchanged until [`Self::write`].
+/// Changed accounts on top of the block's state. The block is unchanged until [`Self::write`].
 struct Ledger<'o, 'a, S> {
     overlay: &'o mut Overlay<'a, S>,
     /// The token in this block.
@@ -86,7 +86,7 @@ where
     }
 }
 
-/// Governance at the beginning of a block; `None` on an Ethereum chain and without modules.
+/// Starts governance at the beginning of a block; returns `None` on an Ethereum chain and without modules.
 pub(super) fn session<'a>(
     spec: &'a ChainSpec,
     modules: Option<&'a Modules>,
@@ -109,12 +109,12 @@ impl<'a, S, I> BlockBuilder<'a, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The token with this name, in its unit at this block.
+    /// Returns the token with this name, in its unit at this block.
     fn token(&self, denom: &'a str) -> Token<'a> {
         Token { denom, unit: self.spec.token_unit(self.number) }
     }
 
-    /// Executes a Cosmos transaction whose sender was checked. Returns whether its messages took effect.
+    /// Executes a Cosmos transaction whose sender has been checked. Returns whether its messages took effect.
     pub(super) fn run_cosmos(
         &mut self,
         tx: &CosmosTx,
@@ -247,12 +247,12 @@ fn run<B: Bank>(
     Ok(done)
 }
 
-/// Module accounts and precompiles have no keys, so what they received would be lost (SDK: blocked addresses).
+/// Returns false for module accounts and precompiles, which have no keys to spend funds (SDK: blocked addresses).
 fn may_receive(address: Address) -> bool {
     !is_module_account(address) && !is_any_precompile(address)
 }
 
-/// The refusal of the message at `index`, with the text that the SDK adds.
+/// Returns the refusal of the message at `index`, with the text that the SDK adds.
 fn of_message(index: usize, refusal: Refusal) -> Refusal {
     let prefix = format!("failed to execute message; message index: {index}");
     let detail = match refusal.detail.as_str() {

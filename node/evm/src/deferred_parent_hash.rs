@@ -25,7 +25,7 @@ static HISTORY_CODE_HASH: LazyLock<B256> = LazyLock::new(|| keccak256(&HISTORY_S
 pub struct ParentUnknown;
 
 impl ParentUnknown {
-    /// Whether an execution failed for this reason.
+    /// Returns whether an execution failed for this reason.
     pub fn is_reason(error: &ExecutionError) -> bool {
         matches!(error, ExecutionError::State { source, .. } if source.0.is::<Self>())
     }
@@ -37,12 +37,12 @@ impl From<ParentUnknown> for StateError {
     }
 }
 
-/// Whether the history contract has the code of EIP-2935.
+/// Returns whether the history contract has the code of EIP-2935.
 pub(super) fn is_history_code(code_hash: B256) -> bool {
     code_hash == *HISTORY_CODE_HASH
 }
 
-/// The slot of the history contract that holds the hash of the parent of block `number`.
+/// Returns the slot of the history contract that holds the hash of the parent of block `number`.
 pub(super) fn parent_slot(number: u64) -> U256 {
     U256::from(number.saturating_sub(1) % HISTORY_SERVE_WINDOW as u64)
 }

@@ -36,13 +36,12 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Derives the environment from a header whose roots may still be unknown. `modules` are those of a native
-    /// chain.
+    /// Derives the environment from a header whose roots may still be unknown. `modules` is set only on a native chain.
     pub(super) fn new(spec: &ChainSpec, modules: Option<&Modules>, header: &Header) -> Self {
         let fork = spec.fork_of(header);
         let blob_params = spec.blob_params(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(fork.spec_id()).with_chain_id(spec.chain_id);
-        // Clients of a development chain can impersonate contracts. The decorator checks all other senders.
+        // Clients of a development chain can impersonate contracts. The ante decorator checks all other senders.
         cfg.disable_eip3607 = spec.is_development();
         if let Some(params) = &blob_params {
             cfg.set_max_blobs_per_tx(params.max_blobs_per_tx);
@@ -79,7 +78,7 @@ impl Environment {
         }
     }
 
-    /// The account to which the fees of the block move at its end; `None` if `fee_collector` keeps them.
+    /// Returns the account to which the fees of the block move at its end, or `None` if `fee_collector` keeps them.
     pub(super) fn paid_account(&self) -> Option<Address> {
         self.native.as_ref()?.paid_account
     }

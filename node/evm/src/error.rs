@@ -35,7 +35,7 @@ pub enum TxError {
     /// Native chains do not accept blobs.
     #[error("blob transactions are not accepted on this chain")]
     BlobsRefused,
-    /// The gas limit exceeds what the block has left.
+    /// The gas limit exceeds the gas left in the block.
     #[error("gas limit {limit} exceeds the {available} gas left in the block")]
     BlockGas {
         /// The transaction's gas limit.
@@ -43,7 +43,7 @@ pub enum TxError {
         /// Gas left in the block.
         available: u64,
     },
-    /// The blobs exceed what the block has left.
+    /// The blobs exceed the blob gas left in the block.
     #[error("{wanted} blob gas exceeds the {available} left in the block")]
     BlockBlobGas {
         /// Blob gas of the transaction.

@@ -159,12 +159,12 @@ impl<'a> FastPaths<'a> {
     }
 }
 
-/// Sender and recipient. A creation has no recipient; the sender is returned twice.
+/// Returns the sender and the recipient. For a creation, which has no recipient, returns the sender twice.
 fn sender_and_recipient(tx: &RecoveredTx) -> [Address; 2] {
     [tx.sender, tx.tx.to().unwrap_or(tx.sender)]
 }
 
-/// The words of a transaction's call, for access prediction.
+/// Returns the words of a transaction's call, for access prediction.
 fn calldata_words(tx: &RecoveredTx) -> CalldataWords<'_> {
     CalldataWords { sender: tx.sender, input: tx.tx.input() }
 }

@@ -1,4 +1,4 @@
-//! Provides geth's texts for failed executions, from which those of the interpreter and of the tracers differ.
+//! Provides geth's error texts for failed executions. The interpreter and the tracers use other texts.
 
 use alloy_primitives::Address;
 use revm::{
@@ -10,7 +10,7 @@ use revm::{
 /// The text for the designated invalid instruction, 0xfe.
 pub(super) const INVALID: &str = "invalid opcode: INVALID";
 const REVERTED: &str = "execution reverted";
-/// The text for a creation whose gas does not suffice to store the code.
+/// The text for a creation that has too little gas to store the code.
 pub(super) const CODE_STORAGE: &str = "contract creation code storage out of gas";
 /// Maximum number of words on the stack.
 const STACK_LIMIT: usize = 1024;
@@ -23,7 +23,7 @@ pub(super) struct LastStep {
     pub(super) stack: usize,
 }
 
-/// The text for a call or creation that failed; `None` if it did not fail.
+/// Returns the text for a call or creation that failed, or `None` if it did not fail.
 pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<String> {
     let LastStep { opcode, stack } = last;
     let (inputs, outputs) = OpCode::new(opcode)
@@ -48,7 +48,7 @@ pub(super) fn failure_text(result: InstructionResult, last: LastStep) -> Option<
     })
 }
 
-/// The text for an opcode that the fork does not define. If a later fork defines the opcode, geth shows its name.
+/// Returns the text for an opcode that the fork does not define, which is its name if a later fork defines it.
 fn opcode_text(opcode: u8) -> String {
     match OpCode::new(opcode) {
         Some(code) => code.as_str().to_owned(),
@@ -56,7 +56,7 @@ fn opcode_text(opcode: u8) -> String {
     }
 }
 
-/// The text for a precompile that refused its input. `revm` does not report the reason, but for most
+/// Returns the text for a precompile that refused its input. `revm` does not report the reason, but for most
 /// precompiles it follows from the length of the input.
 pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     const WRONG_LENGTH: &str = "invalid input length";
@@ -80,7 +80,7 @@ pub(super) fn precompile_text(address: Address, input: usize) -> &'static str {
     }
 }
 
-/// Converts geth's text to parity's, by the table of geth's flat tracer. Texts that are not in the table are
+/// Converts geth's text to parity's with the table of geth's flat tracer. Texts that are not in the table are
 /// unchanged.
 pub(super) fn parity_text(failure: &str) -> &str {
     match failure {
@@ -97,7 +97,7 @@ pub(super) fn parity_text(failure: &str) -> &str {
     }
 }
 
-/// The text for an execution that halted.
+/// Returns the text for an execution that halted.
 pub fn halt_text(reason: &HaltReason) -> String {
     let text = match reason {
         HaltReason::OutOfGas(_) => "out of gas",
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// geth's texts for failures, with parity's texts by geth's table.
+    /// Checks geth's texts for failures, and the parity texts to which geth's table converts them.
     #[test]
     fn failures_have_the_texts_of_geth_and_of_parity() {
         let failed = |result, opcode, stack| failure_text(result, LastStep { opcode, stack });

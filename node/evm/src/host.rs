@@ -1,4 +1,4 @@
-//! Defines the interface through which an execution reads what is not in the state.
+//! Defines the interface through which an execution reads data that is not in the state.
 
 use alloy_primitives::B256;
 
@@ -8,26 +8,26 @@ use super::{caches::ExecutionCaches, error::StateError};
 ///
 /// A closure that returns hashes is a host without caches, so the plain executor executes its blocks.
 pub trait ExecutionHost {
-    /// The hash of block `number` on the chain being extended, for the BLOCKHASH instruction; `None` if the hash
-    /// is not known. Only the hashes of the last 256 blocks are requested.
+    /// Returns the hash of block `number` on the chain being extended, for the BLOCKHASH instruction, or `None` if the
+    /// hash is not known. Only the hashes of the last 256 blocks are requested.
     ///
     /// # Errors
     /// If the hash cannot be read.
     fn block_hash(&self, number: u64) -> Result<Option<B256>, StateError>;
 
-    /// Whether the execution can be cancelled. If so, the execution polls [`Self::is_cancelled`] regularly. Blocks
-    /// that are stored are never cancelled.
+    /// Returns whether the execution can be cancelled. If so, the execution polls [`Self::is_cancelled`] regularly. The
+    /// execution of a block that is stored is never cancelled.
     fn is_cancellable(&self) -> bool {
         false
     }
 
-    /// Whether the execution has been cancelled.
+    /// Returns whether the execution has been cancelled.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// The caches that the execution uses. With caches, blocks are executed with the fast paths; without caches, by
-    /// the plain executor. The result is the same.
+    /// Returns the caches that the execution uses. With caches, blocks are executed with the fast paths; without
+    /// caches, by the plain executor. The result is the same.
     fn caches(&self) -> Option<&ExecutionCaches> {
         None
     }

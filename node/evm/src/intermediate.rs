@@ -13,7 +13,7 @@ impl<S, I> BlockBuilder<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The changes of the block so far to its parent's state.
+    /// Returns the changes of the block so far to its parent's state.
     pub fn changes_so_far(&self) -> StateChanges {
         self.machine.overlay().changes()
     }
@@ -33,8 +33,7 @@ where
     }
 }
 
-/// The changes from the state after `before` to the state after `after`, both of which are changes to
-/// `parent`.
+/// Returns the changes from the state after `before` to the state after `after`, both of which are changes to `parent`.
 ///
 /// # Errors
 /// If the parent's state cannot be read.
@@ -63,7 +62,7 @@ where
     Ok(changes)
 }
 
-/// The changes of one account. `None` means that the account does not differ from the parent's state.
+/// Returns the changes of one account. `None` means that the account does not differ from the parent's state.
 fn account_step<S>(
     parent: &S,
     address: Address,
@@ -137,7 +136,7 @@ mod tests {
         }
     }
 
-    /// The change of an account against the parent's, as an overlay reports it.
+    /// Returns the change of an account relative to the parent's state, as an overlay reports it.
     fn change(
         address: Address,
         parent: Option<&(Account, Slots)>,
@@ -210,7 +209,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
-        /// `states` are states of four accounts: the parent's state, and the states after some transactions.
+        /// `states` holds the states of four accounts: in the parent's state, and after some transactions.
         #[test]
         fn steps_lead_to_the_root_of_each_state(
             states in prop::collection::vec(prop::collection::vec((entry(), any::<bool>()), 4), 2..8),

@@ -2,7 +2,7 @@
 //!
 //! It reads state through [`storage::StateRead`]. It neither writes state nor reads a clock. The same engine executes
 //! imported blocks ([`execute_block`]), blocks under construction ([`BlockBuilder`]) and single calls ([`CallSite`]).
-//! The rules of forks are in [`chain`]; `revm` has the instructions and precompiles.
+//! The rules of forks are in [`chain`]; `revm` implements the instructions and precompiles.
 
 mod account_override;
 mod block;

@@ -127,20 +127,20 @@ where
         Self { inner, native, fails_if_gas_matters: false }
     }
 
-    /// From now on, executions fail if they might have another result with more gas: if a frame runs out of gas, or
-    /// if anything but a call follows the instruction GAS.
+    /// Makes later executions fail if more gas might change their result: if a frame runs out of gas, or if anything
+    /// but a call follows the instruction GAS.
     pub(super) fn fail_if_gas_matters(&mut self) {
         self.fails_if_gas_matters = true;
         self.inner.instruction.insert_instruction(GAS, Instruction::new(gas_before_call), GAS_GAS);
     }
 
-    /// From now on, KECCAK256 uses the hashes that the overlay knows instead of computing them.
+    /// Makes KECCAK256 use the hashes that the overlay knows, from now on, instead of computing them.
     pub(super) fn use_known_hashes(&mut self) {
         let instruction = Instruction::new(cached_keccak256);
         self.inner.instruction.insert_instruction(KECCAK256, instruction, KECCAK256_GAS);
     }
 
-    /// The environment of the block.
+    /// Returns the environment of the block.
     pub(super) const fn block(&self) -> &BlockEnv {
         &self.inner.ctx.block
     }
@@ -149,19 +149,19 @@ where
         &mut self.inner.inspector
     }
 
-    /// The overlay and the precompiles, for overrides that change both.
+    /// Returns the overlay and the precompiles, for overrides that change both.
     pub(super) fn overlay_and_precompiles(
         &mut self,
     ) -> (&mut Overlay<'a, S>, &mut NodePrecompiles) {
         (&mut self.inner.ctx.journaled_state.database, &mut self.inner.precompiles)
     }
 
-    /// The overlay and the inspector, for tracers that read the state.
+    /// Returns the overlay and the inspector, for tracers that read the state.
     pub(super) const fn overlay_and_inspector(&mut self) -> (&mut Overlay<'a, S>, &mut I) {
         (&mut self.inner.ctx.journaled_state.database, &mut self.inner.inspector)
     }
 
-    /// Addresses of the precompiles, without the effect of moves.
+    /// Returns the addresses of the precompiles, regardless of moves.
     pub(super) fn precompiles(&self) -> impl Iterator<Item = Address> {
         self.inner.precompiles.fork_addresses()
     }
@@ -222,7 +222,7 @@ where
         Ok(ResultAndState { result: result?, state })
     }
 
-    /// The address at which a creation would collide because it has storage, but neither code nor nonce
+    /// Returns the address at which a creation would collide because it has storage, but neither code nor nonce
     /// (EIP-7610). `revm` checks code and nonce itself.
     fn storage_collision(&mut self, input: &FrameInput) -> Result<Option<Address>, StateError> {
         let FrameInput::Create(create) = input else { return Ok(None) };
@@ -276,7 +276,7 @@ where
             && let Some(end) = native.forbidden(self.inner.ctx.tx.caller, &input.frame_input)
         {
             if let (0, FrameInput::Create(create)) = (input.depth, &input.frame_input) {
-                // A creation increments the nonce when its frame begins, and this frame does not begin.
+                // A creation increments the nonce when its frame begins, but this frame does not begin.
                 let journal = &mut self.inner.ctx.journaled_state;
                 journal.load_account_mut(create.caller())?.bump_nonce();
             }
@@ -285,7 +285,7 @@ where
         let Some(target) = self.storage_collision(&input.frame_input)? else {
             return self.inner.frame_init(input);
         };
-        // With a nonce at the address, `revm` reports the collision itself, with the right gas.
+        // If the address has a nonce, `revm` reports the collision itself, with the right gas.
         let set_nonce = |machine: &mut Self, nonce| {
             let journal = &mut machine.inner.ctx.journaled_state;
             journal.load_account(target)?;
@@ -353,8 +353,8 @@ where
     }
 }
 
-/// SSTORE with the net gas metering of EIP-1283: that of EIP-2200 (Istanbul) without its stipend
-/// sentry; the prices are in [`super::environment`].
+/// Executes SSTORE with the net gas metering of EIP-1283, which is EIP-2200 (Istanbul) without the stipend sentry. The
+/// prices are in [`super::environment`].
 fn sstore_eip1283<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -373,7 +373,7 @@ where
     })
 }
 
-/// JUMPDEST, which every loop executes, with a check for cancellation.
+/// Executes JUMPDEST, which is part of every loop, and checks for cancellation.
 fn watched_jumpdest<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -387,8 +387,8 @@ where
     Err(InstructionResult::FatalExternalError)
 }
 
-/// GAS, which fails unless a call follows and uses the value as the gas limit of the callee. If the callee needs more
-/// gas, its frame runs out of gas, which fails too.
+/// Executes GAS, and fails unless a call follows and uses the value as the gas limit of the callee. If the callee needs
+/// more gas, its frame runs out of gas, which fails too.
 fn gas_before_call<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -403,7 +403,7 @@ where
     Err(InstructionResult::FatalExternalError)
 }
 
-/// SELFDESTRUCT, which reverts if its ether would go to a module account: see [`NativeRules::refuses_ether`].
+/// Executes SELFDESTRUCT, but reverts if the beneficiary is a module account: see [`NativeRules::refuses_ether`].
 fn selfdestruct_to_others<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -417,7 +417,7 @@ where
     selfdestruct(context)
 }
 
-/// KECCAK256 that does not compute the hash of two words if the overlay knows it.
+/// Executes KECCAK256, but does not compute the hash of two words if the overlay knows it.
 fn cached_keccak256<S>(
     context: InstructionContext<'_, MachineContext<'_, S>, EthInterpreter>,
 ) -> Result<(), InstructionResult>
@@ -540,7 +540,7 @@ pub(super) fn fatal(number: u64, error: MachineError) -> ExecutionError {
     }
 }
 
-/// The output of a system call, if it succeeded.
+/// Returns the output of a system call, if it succeeded.
 pub(super) fn success_output(result: ExecutionResult) -> Option<Bytes> {
     match result {
         ExecutionResult::Success { output, .. } => Some(output.into_data()),

@@ -27,7 +27,7 @@ pub(super) struct NativeRules {
     /// Minimum share of the gas limit that is charged; `None` in calls, estimates and simulations, which return the
     /// gas that is actually used.
     pub(super) min_gas_multiplier: Option<LegacyDec>,
-    /// Contracts in addition to those of the fork.
+    /// Precompiles in addition to those of the fork.
     pub(super) precompiles: ExtraPrecompiles,
     /// The permissions to create and call contracts; `None` if access is not restricted.
     access: Option<Arc<AccessControl>>,
@@ -36,8 +36,8 @@ pub(super) struct NativeRules {
 }
 
 impl NativeRules {
-    /// The rules of a chain, without a minimum charge; `None` on an Ethereum chain. Without modules, access
-    /// is not restricted, and there are no contracts in addition to those of the fork.
+    /// Returns the rules of a chain, without a minimum charge, or `None` on an Ethereum chain. Without modules, access
+    /// is not restricted, and there are no precompiles in addition to those of the fork.
     pub(super) fn of(
         spec: &ChainSpec,
         modules: Option<&Modules>,
@@ -58,29 +58,29 @@ impl NativeRules {
         })
     }
 
-    /// Minimum gas charged for a transaction with this gas limit (`min_gas_multiplier` of cosmos/evm).
+    /// Returns the minimum gas charged for a transaction with this gas limit (`min_gas_multiplier` of cosmos/evm).
     pub(super) fn min_charge(&self, gas_limit: u64) -> u64 {
         let multiplier = self.min_gas_multiplier;
         multiplier.map_or(0, |multiplier| feemarket::charge(0, gas_limit, multiplier))
     }
 
-    /// Whether calls are not restricted.
+    /// Returns whether calls are unrestricted.
     pub(super) const fn is_open(&self) -> bool {
         self.access.is_none()
     }
 
-    /// Whether transfers to this address fail. Module accounts have no keys, so the ether would be lost.
+    /// Returns whether transfers to this address fail. Module accounts have no keys, so the ether would be lost.
     pub(super) fn refuses_ether(&self, address: Address) -> bool {
         self.blocks_module_accounts && is_module_account(address)
     }
 
-    /// Whether [`Self::refuses_ether`] returns true for any address.
+    /// Returns whether [`Self::refuses_ether`] returns true for any address.
     pub(super) const fn blocks_module_accounts(&self) -> bool {
         self.blocks_module_accounts
     }
 
-    /// The result of a frame that would send ether to a module account, or that the access rules forbid:
-    /// nothing is executed, its gas is returned, and the caller sees a failed call. `None` for all other
+    /// Returns the result of a frame that would send ether to a module account, or that the access rules forbid:
+    /// nothing is executed, its gas is returned, and the caller sees a failed call. Returns `None` for all other
     /// frames.
     pub(super) fn forbidden(&self, signer: Address, frame: &FrameInput) -> Option<FrameResult> {
         if let FrameInput::Call(call) = frame
@@ -107,7 +107,7 @@ impl NativeRules {
     }
 }
 
-/// The result of a frame that reverts before it is executed.
+/// Returns the result of a frame that reverts before it is executed.
 fn reverted(gas_limit: u64) -> InterpreterResult {
     InterpreterResult::new(InstructionResult::Revert, Bytes::new(), Gas::new(gas_limit))
 }

@@ -1,7 +1,7 @@
 //! Stores what a block has read and changed during its execution, on top of its parent's state.
 //!
-//! The interpreter uses the overlay as its database. At the end, the overlay returns the block's [`StateChanges`].
-//! It does not write to the parent's state. It knows whether empty accounts are kept, as before EIP-161, or removed.
+//! The interpreter uses the overlay as its database. At the end, the overlay returns the block's [`StateChanges`]. It
+//! does not write to the parent's state. It tracks whether empty accounts are kept, as before EIP-161, or removed.
 
 mod hints;
 mod touched_accounts;
@@ -49,7 +49,7 @@ pub struct Overlay<'a, S> {
     keep_empty: bool,
     /// Number of jump targets executed; wraps around.
     jumps: u32,
-    /// The slot of [`Self::hide_slot`], whose value is not known yet.
+    /// The slot that [`Self::hide_slot`] hides, because its value is not known yet.
     unknown: Option<(Address, U256)>,
     /// Hints for the current transaction.
     hints: TxHints,
@@ -75,7 +75,7 @@ where
         }
     }
 
-    /// From now on, reads of this slot fail with [`ParentUnknown`], because its value depends on the parent's
+    /// Makes reads of this slot fail with [`ParentUnknown`] from now on, because its value depends on the parent's
     /// hash.
     pub(super) const fn hide_slot(&mut self, address: Address, slot: U256) {
         self.unknown = Some((address, slot));
@@ -85,7 +85,7 @@ where
         self.host.caches()
     }
 
-    /// Whether the execution can be cancelled.
+    /// Returns whether the execution can be cancelled.
     pub(super) fn is_cancellable(&self) -> bool {
         self.host.is_cancellable()
     }
@@ -124,9 +124,8 @@ where
         entry.slots_mut().preload(keys, read)
     }
 
-    /// Prepares for the next transaction: clears the hints, and makes the slots at `positions` of the contract at
-    /// position `contract` the first ones searched. Returns the hints, and the contract's slots if `positions` is not
-    /// empty.
+    /// Prepares for the next transaction: clears the hints, and makes searches start with the slots at `positions` of
+    /// the contract at position `contract`. Returns the hints, and the contract's slots if `positions` is not empty.
     pub(super) fn prepare_tx_slots(
         &mut self,
         contract: u32,
@@ -141,12 +140,12 @@ where
         (&mut self.hints, slots)
     }
 
-    /// The hints for the current transaction.
+    /// Returns the hints for the current transaction.
     pub(super) const fn hints(&self) -> &TxHints {
         &self.hints
     }
 
-    /// The touched accounts, for prefetches by position.
+    /// Returns the touched accounts, for prefetches by position.
     pub(super) const fn touched_accounts(&mut self) -> &mut TouchedAccounts {
         &mut self.accounts
     }
@@ -165,7 +164,7 @@ where
         self.accounts.entry(address, || state.account(address).map_err(StateError::new))
     }
 
-    /// The current state of an account within the block.
+    /// Returns the current state of an account within the block.
     pub(super) fn account(&mut self, address: Address) -> Result<Option<Account>, StateError> {
         Ok(self.entry(address)?.current)
     }
@@ -176,7 +175,7 @@ where
         entry.current = Some(account);
     }
 
-    /// Whether any slot of `address` is set, which forbids creating a contract there (EIP-7610).
+    /// Returns whether any slot of `address` is set, which forbids creating a contract there (EIP-7610).
     pub(super) fn has_storage(&mut self, address: Address) -> Result<bool, StateError> {
         let state = self.state;
         let entry = self.entry(address)?;
@@ -192,8 +191,8 @@ where
         state.has_storage(address).map_err(StateError::new)
     }
 
-    /// Adds to a balance outside any transaction: rewards, withdrawals, fees of the proposer, the DAO fork. Adding
-    /// zero touches the account too.
+    /// Adds to a balance outside any transaction: rewards, withdrawals, the proposer's fees, the DAO fork. Adding zero
+    /// also touches the account.
     pub(super) fn credit(&mut self, address: Address, wei: U256) -> Result<(), StateError> {
         let mut account = self.account(address)?.unwrap_or_default();
         account.balance = account.balance.saturating_add(wei);
@@ -269,12 +268,12 @@ where
         Ok(())
     }
 
-    /// Hashes of all code that was loaded or deployed.
+    /// Returns the hashes of all code that was loaded or deployed.
     pub(super) fn code_hashes(&self) -> impl Iterator<Item = B256> {
         self.codes.keys().copied()
     }
 
-    /// All differences from the parent's state so far.
+    /// Returns all differences from the parent's state so far.
     pub fn changes(&self) -> StateChanges {
         let mut changes = StateChanges::default();
         changes.accounts.reserve(self.accounts.len());

@@ -1,6 +1,6 @@
 //! Applies the overrides of a call: accounts, storage, and moved precompiles.
 //!
-//! As in geth, they have the effect of a transaction before the call.
+//! As in geth, overrides have the effect of a transaction that precedes the call.
 
 use std::error::Error;
 

@@ -1,7 +1,7 @@
 //! Provides the precompiled contracts of the fork, and the additional ones of a native chain. The overrides of a call
 //! or of a simulated block can move them.
 //!
-//! A move does not change which addresses are warm, as in geth.
+//! As in geth, a move does not change which addresses are warm.
 
 mod bech32;
 mod recovery;
@@ -25,12 +25,12 @@ use chain::{ExtraPrecompile, ExtraPrecompiles};
 /// Number of leading bytes that are zero in the address of every precompile.
 const ZERO_BYTES: usize = 18;
 
-/// A quick test, which returns true for the address of every precompile and for some others.
+/// Quickly tests an address: returns true for every precompile, and for some other addresses.
 pub(super) fn may_be_precompile(address: Address) -> bool {
     address[..ZERO_BYTES] == [0; ZERO_BYTES]
 }
 
-/// Whether a precompile of any fork or of a native chain can be at this address: 0x01 to 0x11 (the last of
+/// Returns whether a precompile of any fork or of a native chain can be at this address: 0x01 to 0x11 (the last of
 /// EIP-2537), 0x0100 (EIP-7951) and 0x0400 (bech32).
 pub(super) fn is_any_precompile(address: Address) -> bool {
     let number = u16::from_be_bytes([address[ZERO_BYTES], address[ZERO_BYTES + 1]]);
@@ -41,12 +41,12 @@ pub(super) fn is_any_precompile(address: Address) -> bool {
 #[derive(Debug)]
 pub(super) struct NodePrecompiles {
     fork: EthPrecompiles,
-    /// Addresses at which moves changed the contract: the original address of the contract now there, or `None`.
+    /// For each address whose contract a move changed: the original address of the contract that is there now, if any.
     changed: AddressMap<Option<Address>>,
 }
 
 impl NodePrecompiles {
-    /// The contracts of a fork, and the additional ones of a chain.
+    /// Creates the precompiles of a fork with the additional ones of a chain.
     pub(super) fn new(spec: SpecId, extra: &ExtraPrecompiles) -> Self {
         recovery::install();
         let mut fork = EthPrecompiles::new(spec);
@@ -56,7 +56,7 @@ impl NodePrecompiles {
         Self { fork, changed: AddressMap::default() }
     }
 
-    /// The original address of the contract that is at `address` now; `None` if there is none.
+    /// Returns the original address of the contract that is at `address` now, or `None` if there is none.
     pub(super) fn origin(&self, address: Address) -> Option<Address> {
         match self.changed.get(&address) {
             Some(changed) => *changed,
@@ -64,7 +64,7 @@ impl NodePrecompiles {
         }
     }
 
-    /// The original addresses of all contracts.
+    /// Returns the original addresses of all contracts.
     pub(super) fn fork_addresses(&self) -> impl Iterator<Item = Address> {
         self.fork.warm_addresses().iter().copied()
     }
@@ -80,15 +80,15 @@ impl NodePrecompiles {
     }
 }
 
-/// The contracts of a fork with those of a chain. Each set is created once per process and never freed. There are at
-/// most three per fork.
+/// Returns the precompiles of a fork with those of a chain. Each set is created once per process and never freed. There
+/// are at most three per fork.
 fn joined(fork: &EthPrecompiles, extra: &ExtraPrecompiles) -> &'static Precompiles {
     type Sets = HashMap<(SpecId, ExtraPrecompiles), &'static Precompiles>;
     static SETS: LazyLock<Mutex<Sets>> = LazyLock::new(Mutex::default);
     let mut sets = SETS.lock().unwrap_or_else(PoisonError::into_inner);
     sets.entry((fork.spec, extra.clone())).or_insert_with(|| {
         let mut set = fork.precompiles.clone();
-        // Contracts of the fork have priority.
+        // Precompiles of the fork take precedence.
         let missing = extra.iter().filter(|extra| !fork.contains(&extra.address()));
         set.extend(missing.map(contract));
         Box::leak(Box::new(set))

@@ -1,5 +1,5 @@
 //! Handles prices above 128 bits in calls. They are well-formed, but neither transactions nor the interpreter can
-//! represent them, and their cost exceeds all the ether of a usual chain.
+//! represent them, and their cost exceeds the total ether supply of a usual chain.
 
 use super::{Call, CallError};
 use alloy_eips::eip4844::DATA_GAS_PER_BLOB;

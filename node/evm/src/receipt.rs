@@ -7,7 +7,7 @@ use storage::{ReceiptOutcome, StoredReceipt, trie::ordered_root_with};
 /// Maximum number of words of a log that are added to blooms: its address and four topics.
 const MAX_LOG_WORDS: usize = 5;
 
-/// The bloom filter over the address and topics of `logs`.
+/// Returns the bloom filter over the address and topics of `logs`.
 pub fn logs_bloom<'a>(logs: impl IntoIterator<Item = &'a Log>) -> Bloom {
     let mut bloom = Bloom::ZERO;
     for log in logs {
@@ -36,7 +36,7 @@ pub fn encode_receipt(receipt: &StoredReceipt, bloom: &Bloom, out: &mut dyn BufM
     receipt.logs.encode(out);
 }
 
-/// The receipts root and the block's bloom. Hashes are computed in batches.
+/// Returns the receipts root and the block's bloom. Hashes are computed in batches.
 pub fn receipts_root(receipts: &[StoredReceipt]) -> (B256, Bloom) {
     let blooms = blooms(receipts);
     let mut block_bloom = Bloom::ZERO;
@@ -50,7 +50,7 @@ pub fn receipts_root(receipts: &[StoredReceipt]) -> (B256, Bloom) {
     (root, block_bloom)
 }
 
-/// The bloom of each receipt; empty for a block without logs.
+/// Returns the bloom of each receipt; the result is empty for a block without logs.
 fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     let logs = || receipts.iter().flat_map(|receipt| &receipt.logs);
     if logs().next().is_none() {
@@ -82,7 +82,7 @@ fn blooms(receipts: &[StoredReceipt]) -> Vec<Bloom> {
     receipts.iter().map(bloom).collect()
 }
 
-/// The words of a log that are added to blooms.
+/// Returns the words of a log that are added to blooms.
 fn words(log: &Log) -> impl Iterator<Item = &[u8]> {
     let topics = log.data.topics().iter().map(B256::as_slice);
     std::iter::once(log.address.as_slice()).chain(topics)
@@ -119,7 +119,7 @@ mod tests {
         }
     }
 
-    /// An address or all topics differ from those of the previous log in one byte, for every position of the byte.
+    /// Tests logs whose address or topics differ from the previous log's in one byte, for every position of the byte.
     #[test]
     fn bloom_distinguishes_words_that_differ_in_one_byte() {
         let topic = B256::repeat_byte(0x11);

@@ -73,7 +73,7 @@ where
     success_output(result).ok_or_else(|| fail(SystemFailure::Failed))
 }
 
-/// EIP-6110: the fields of every deposit event, one after another, in the order of the logs.
+/// Returns the fields of every deposit event (EIP-6110), concatenated in the order of the logs.
 fn deposits(
     number: u64,
     contract: Address,
@@ -108,7 +108,7 @@ fn append_deposit(data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The 32-byte big-endian number at `at`, if it is below 2^16.
+/// Returns the 32-byte big-endian number at `at`, if it is below 2^16.
 fn word(data: &[u8], at: usize) -> Option<usize> {
     let (high, low) = data.get(at..at + 32)?.split_at(30);
     (high.iter().all(|byte| *byte == 0)).then(|| usize::from(low[0]) << 8 | usize::from(low[1]))
@@ -124,7 +124,7 @@ mod tests {
     /// Size of a deposit request in bytes: the five fields without the ABI encoding.
     const REQUEST_BYTES: usize = 48 + 32 + 8 + 96 + 8;
 
-    /// The data of a deposit event whose fields consist of one repeated byte.
+    /// Returns the data of a deposit event whose fields consist of one repeated byte.
     fn event_data(byte: u8) -> Vec<u8> {
         let mut data = vec![0; DEPOSIT_DATA_BYTES];
         let mut put_word = |at: usize, value: usize| {

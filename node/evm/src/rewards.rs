@@ -15,7 +15,7 @@ pub struct Rewards {
     pub ommers: Vec<u128>,
 }
 
-/// The rewards of block `number` with these ommers. There are none since the merge and on native chains.
+/// Returns the rewards of block `number` with these ommers. There are none after the merge or on native chains.
 pub fn rewards(fork: Fork, number: u64, ommers: &[Header]) -> Rewards {
     let base = match fork {
         fork if fork >= Fork::Paris => return Rewards::default(),

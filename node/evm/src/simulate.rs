@@ -1,7 +1,7 @@
 //! Simulates blocks on the state of a real block (`eth_simulateV1`).
 //!
-//! The rules are those of execution-apis and, if these leave a choice, geth's: gaps in block numbers are filled
-//! with empty blocks, and unless validation is requested, prices, nonces and the base fee are not checked.
+//! The simulation follows execution-apis and, if it leaves a choice, geth: gaps in block numbers are filled with empty
+//! blocks, and unless validation is requested, prices, nonces and the base fee are not checked.
 
 use std::{cell::RefCell, collections::BTreeMap, error::Error};
 
@@ -43,7 +43,7 @@ pub const MAX_SIMULATED_BLOCKS: u64 = 256;
 /// Seconds between blocks whose timestamp is not given, as in geth.
 const BLOCK_SECONDS: u64 = 12;
 
-/// Overrides of a block. Absent fields follow from the previous block; in a call, they are those of its block.
+/// Overrides of a block. Absent fields are derived from the previous block or, in a call, taken from the call's block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOverrides {
     /// Number.
@@ -56,7 +56,7 @@ pub struct BlockOverrides {
     pub gas_limit: Option<u64>,
     /// Coinbase.
     pub fee_recipient: Option<Address>,
-    /// What PREVRANDAO returns.
+    /// The value that PREVRANDAO returns.
     pub prev_randao: Option<B256>,
     /// Base fee in wei.
     pub base_fee: Option<u64>,
@@ -81,7 +81,7 @@ impl BlockOverrides {
         header.base_fee_per_gas = self.base_fee.or(header.base_fee_per_gas);
     }
 
-    /// The name of a field that is set, but has a meaning only in a simulated block.
+    /// Returns the name of a field that is set but meaningful only in a simulated block.
     pub const fn beyond_header(&self) -> Option<&'static str> {
         if self.beacon_root.is_some() {
             Some("beaconRoot")
@@ -234,8 +234,8 @@ impl<S> CallSite<'_, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Executes blocks on this site's block, whose hash is `base_hash`. `state_root` computes the state root after
-    /// changes to the site's state.
+    /// Executes blocks on top of this site's block, whose hash is `base_hash`. `state_root` computes the state root
+    /// after changes to the site's state.
     ///
     /// # Errors
     /// If a block or a call is not valid, or a read fails. A revert is not an error.
@@ -302,7 +302,7 @@ fn fill_gaps(
     Ok(filled)
 }
 
-/// The header of a simulated block as far as it is known before execution.
+/// Returns the header of a simulated block, with the fields that are known before execution.
 fn draft(
     spec: &ChainSpec,
     parent: &Header,
@@ -338,7 +338,7 @@ fn draft(
     header
 }
 
-/// A block to simulate, and what all blocks of the simulation share.
+/// A block to simulate, and the data that all blocks of the simulation share.
 struct BlockRun<'b> {
     spec: &'b ChainSpec,
     modules: Option<&'b Modules>,
@@ -472,7 +472,7 @@ impl<'b> BlockRun<'b> {
     }
 }
 
-/// The transaction that represents a call, with its bytes and its hash.
+/// Returns the transaction that represents a call, with its bytes and its hash.
 fn unsigned(spec: &ChainSpec, call: &Call, gas_limit: u64) -> (Transaction, Bytes, B256) {
     let signature = Signature::new(U256::ZERO, U256::ZERO, false);
     let chain_id = spec.chain_id;

@@ -1,6 +1,6 @@
 //! Traces transactions for the `debug_` and `trace_` methods, and computes access lists for `eth_createAccessList`.
 //!
-//! The tracers are those of `revm-inspectors`, selected by [`Tracer`].
+//! [`Tracer`] selects one of the tracers of `revm-inspectors`.
 
 use std::error::Error;
 
@@ -34,7 +34,7 @@ use chain::{ChainSpec, Fork};
 use modules::Modules;
 use transactions::RecoveredTx;
 
-/// Maximum number of executions of a call, each with the access list of the last one, until the list does not change.
+/// Maximum number of executions of a call, each with the access list of the previous one, until the list is stable.
 const ACCESS_LIST_RUNS: usize = 16;
 
 /// Why there is no trace.
@@ -94,8 +94,8 @@ where
     S: StateRead<Error: Error + Send + Sync + 'static> + 'static,
     T: Tracer<S>,
 {
-    /// Starts the block with this header and hash on its parent's state. `modules` are those of a native
-    /// chain at the beginning of the block, by whose rules its transactions were charged.
+    /// Starts the block with this header and hash on its parent's state. For a native chain, `modules` holds its
+    /// modules as of the beginning of the block, which determined the charges of its transactions.
     ///
     /// # Errors
     /// If the tracer is unknown, or a read fails.
@@ -135,7 +135,7 @@ where
         self.index += 1;
     }
 
-    /// The state after the transactions so far.
+    /// Returns the state after the transactions so far.
     pub fn into_overlay(self) -> Overlay<'a, S> {
         self.builder.machine.into_overlay()
     }
@@ -208,7 +208,7 @@ impl<'a, S> CallSite<'a, S>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// The state after `txs`, the first transactions of the next block, which has this header and hash.
+    /// Returns the state after `txs`, the first transactions of the next block, which has this header and hash.
     ///
     /// # Errors
     /// If one of them is not valid, a read fails, or the execution was cancelled.
@@ -277,8 +277,8 @@ where
         Ok((trace, overlay))
     }
 
-    /// The accounts and slots that a call touches, without accounts that are warm in any case and have no slots, and
-    /// the result of the call with this access list.
+    /// Returns the accounts and slots that a call touches, and the result of the call with this access list. Omits
+    /// accounts that are warm in any case and have no slots.
     ///
     /// # Errors
     /// As [`Self::call`].
@@ -314,7 +314,7 @@ where
         }
     }
 
-    /// Accounts that are warm without being declared: sender, recipient or created contract, and precompiles.
+    /// Returns accounts that are warm without being declared: sender, recipient or created contract, and precompiles.
     fn warm(&self, call: &Call) -> Result<Vec<Address>, CallError> {
         let mut machine = self.machine(call, ())?;
         let to = match call.to {

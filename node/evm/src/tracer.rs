@@ -66,10 +66,10 @@ where
     /// Creates the inspector for one transaction.
     fn watch(&self) -> Result<Watch<Self::Inspector>, TraceError>;
 
-    /// Whether the inspector itself ended the execution because the trace exceeded its limit.
+    /// Returns whether the inspector itself ended the execution because the trace exceeded its limit.
     fn is_exceeded(inspector: &Self::Inspector) -> bool;
 
-    /// The trace of a transaction that was executed on `state` and not committed.
+    /// Returns the trace of a transaction that was executed on `state` and not committed.
     fn trace(
         &self,
         inspector: &mut CompletingTracer<Self::Inspector>,
@@ -77,7 +77,7 @@ where
         state: &mut Overlay<'_, S>,
     ) -> Result<Self::Trace, TraceError>;
 
-    /// The trace of a Cosmos transaction, which the interpreter does not execute.
+    /// Returns the trace of a Cosmos transaction, which the interpreter does not execute.
     fn trace_cosmos(&self, tx: &RecoveredTx, gas_used: u64) -> Self::Trace;
 }
 
@@ -183,12 +183,12 @@ const PARITY_ERRORS: &str = "convertParityErrors";
 /// A setting of `flatCallTracer`.
 const PRECOMPILES: &str = "includePrecompiles";
 
-/// Whether a setting of a tracer is present and true.
+/// Returns whether a setting of a tracer is present and true.
 fn is_set(config: &Value, name: &str) -> bool {
     config[name].as_bool().unwrap_or_default()
 }
 
-/// The settings of a tracer, if it is the selected one or part of the selected mux.
+/// Returns the settings of a tracer, if it is selected by itself or as part of a mux.
 fn settings(options: &GethDebugTracingOptions, of: GethDebugBuiltInTracerType) -> Option<&Value> {
     let mux = GethDebugTracerType::from(GethDebugBuiltInTracerType::MuxTracer);
     let (of, config) = (GethDebugTracerType::from(of), &options.tracer_config.0);
@@ -216,7 +216,7 @@ fn check(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// The error for an unsupported tracer. A text that is not a name is the code of a JavaScript tracer.
+/// Returns the error for an unsupported tracer. A text that is not a name is the code of a JavaScript tracer.
 fn unknown_tracer(name: &str) -> TraceError {
     let what = match name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => format!("unknown tracer {name:?}: JavaScript tracers"),
@@ -225,16 +225,16 @@ fn unknown_tracer(name: &str) -> TraceError {
     TraceError::Tracer(format!("{what} are not supported; the tracers are {TRACERS}"))
 }
 
-/// The options for the inspectors, which must record more than is shown.
+/// Returns the options for the inspectors, which must record more than is shown.
 fn for_inspectors(mut options: GethDebugTracingOptions) -> GethDebugTracingOptions {
     options.config.limit = options.config.limit.map(steps::to_record);
     let calls = settings_mut(&mut options, GethDebugBuiltInTracerType::CallTracer);
-    // The indices of logs count those of calls that are not shown too.
+    // Log indices also count the logs of calls that are not shown.
     if let Some(config) = calls.filter(|config| is_set(config, WITH_LOG)) {
         config[ONLY_TOP_CALL] = false.into();
     }
     let flat = settings_mut(&mut options, GethDebugBuiltInTracerType::FlatCallTracer);
-    // The inspector would hide calls of precompiles, but the notes have one entry per call.
+    // The inspector would hide calls of precompiles, but the notes contain one entry per call.
     if let Some(config) = flat.filter(|config| config.is_null() || config.is_object()) {
         config[PRECOMPILES] = true.into();
     }
@@ -285,7 +285,7 @@ where
         }
         GethTrace::FlatCallTracer(mut frames) => {
             if let Some(first) = frames.first_mut() {
-                // Like its gas limit, the gas used of the outermost call is that of the whole transaction.
+                // Like its gas limit, the gas used by the outermost call is the value for the whole transaction.
                 first.set_gas_used(tx.result.result.tx_gas_used());
             }
             let (parity, precompiles) =
@@ -316,7 +316,7 @@ where
     })
 }
 
-/// The limit for an inspector that counts its memory itself. The inspector ends the execution above the limit.
+/// Returns the limit for an inspector that counts its own memory. The inspector ends the execution above the limit.
 fn inspector_limits() -> TraceLimits {
     TraceLimits::default()
         .set_max_recorded_bytes(Some(MAX_TRACE_BYTES))

@@ -33,7 +33,7 @@ impl TransferLogs {
         Self { transfers, ..Self::default() }
     }
 
-    /// Takes the logs of the finished transaction, with their positions in the block.
+    /// Removes and returns the logs of the finished transaction, with their positions in the block.
     pub(super) fn take(&mut self) -> Vec<(usize, Log)> {
         self.frames.clear();
         std::mem::take(&mut self.logs)

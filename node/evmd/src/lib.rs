@@ -1,7 +1,7 @@
 //! The program `evmd` consists of its [command line](cli) and the code that composes the other crates into a node.
 //!
 //! - [`eth_calls`]: runs the contract calls of the Cosmos interfaces as JSON-RPC does.
-//! - [`snapshots`]: makes snapshots at intervals of blocks.
+//! - [`snapshots`]: makes a snapshot every N blocks.
 
 pub mod cli;
 pub mod eth_calls;

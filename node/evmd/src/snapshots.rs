@@ -1,8 +1,8 @@
-//! Makes snapshots at intervals of blocks (the settings `[snapshot]`).
+//! Makes a snapshot every N blocks (the settings in `[snapshot]`).
 //!
-//! Verification needs memory for each account and time for each row, so a child process with a low priority copies and
-//! verifies the chain. Only one child runs at a time, and an orderly shutdown kills it. If a snapshot takes longer
-//! than the interval, fewer snapshots are made. A failed snapshot is not retried before the next interval.
+//! Verification takes memory for every account and time for every row, so a child process with low priority copies and
+//! verifies the chain. Only one child runs at a time, and an orderly shutdown kills it. If a snapshot takes longer than
+//! the interval, fewer snapshots are made. A failed snapshot is not retried before the next interval.
 
 use config::{Config, Snapshot};
 use home::{HomeError, snapshot::kept};
@@ -24,8 +24,8 @@ use std::{
 
 /// Interval at which the head and the child process are checked.
 const POLL: Duration = Duration::from_secs(1);
-/// Niceness of the child process, as in `nice(1)`. A higher value would make the copy slow on a busy node, and while
-/// the copy runs, the node cannot reuse free pages of its database.
+/// Niceness of the child process, as in `nice(1)`. A higher value would prolong the copy on a busy node, which cannot
+/// reuse free pages of its database until the copy ends.
 const NICENESS: i32 = 10;
 /// Maximum number of bytes of the child's standard error that are logged. A report of damage has a few kilobytes.
 const MAX_ERROR_BYTES: u64 = 16 << 10;
@@ -73,7 +73,7 @@ impl Snapshots {
         Ok(this)
     }
 
-    /// The counters of failed snapshots and of the newest one.
+    /// Returns the counters: the number of failed snapshots, and the block number of the newest snapshot.
     pub fn counters(&self) -> Arc<SnapshotCounters> {
         Arc::clone(&self.counters)
     }
@@ -93,12 +93,12 @@ struct Maker {
     home: PathBuf,
     folder: PathBuf,
     counters: Arc<SnapshotCounters>,
-    /// Block number of the newest attempt, or of the newest snapshot in the folder after a start.
+    /// Block number of the newest attempt; initially, that of the newest snapshot in the folder.
     attempted: u64,
 }
 
 impl Maker {
-    /// Starts a snapshot if one is due, or checks the child that is making one. Returns the child that still runs.
+    /// Starts a snapshot if one is due, or checks the child that is making one. Returns the child if it still runs.
     fn step(&mut self, running: Option<Child>, published: &Published) -> Option<Child> {
         let done = match running {
             None => self.start_if_due(published),
@@ -116,7 +116,7 @@ impl Maker {
         let view = published.load();
         let (number, hash) = (view.number(), view.head.hash);
         drop(view);
-        // After blocks are undone, the interval begins at the new head.
+        // After blocks have been undone, the interval begins at the new head.
         self.attempted = self.attempted.min(number);
         if !is_due(number, self.settings.every_blocks, self.attempted) {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Maker {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        // If this fails, the child only takes more processor time from the node.
+        // If this fails, the child only competes more with the node for processor time.
         let _ = rustix::process::setpriority_process(pid, NICENESS);
         Ok(child)
     }
@@ -182,12 +182,12 @@ impl Maker {
     }
 }
 
-/// Whether the head has reached a multiple of the interval since the newest attempt.
+/// Returns whether the head has reached a multiple of the interval since the newest attempt.
 const fn is_due(head: u64, every: u64, attempted: u64) -> bool {
     head / every > attempted / every
 }
 
-/// The executable file of this program. On Linux the path stays valid after an update has replaced the file.
+/// Returns the path of this program's executable. On Linux it stays valid after an update has replaced the file.
 fn program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
 }
@@ -196,7 +196,7 @@ fn program() -> io::Result<PathBuf> {
 fn error_of(child: Child) -> String {
     let mut text = Vec::new();
     if let Some(stderr) = child.stderr {
-        // What was read before a failure is still useful.
+        // If reading fails, the part that was read is still useful.
         let _ = stderr.take(MAX_ERROR_BYTES).read_to_end(&mut text);
     }
     String::from_utf8_lossy(&text).trim().to_owned()

@@ -14,7 +14,7 @@ use transactions::{RecoveredTx, cosmos};
 /// Whether an accepted transaction is pending or queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Its nonce follows those of the account and of its pending transactions.
+    /// Its nonce follows the account's pending transactions, or the account's nonce, without a gap.
     Pending,
     /// It is queued behind a nonce gap.
     Queued,
@@ -139,9 +139,9 @@ impl Mempool {
     }
 }
 
-/// Clients of the Cosmos interfaces take a response with code 0 as a promise, and read the sequence from the
-/// chain. Therefore, a Cosmos transaction is never replaced, and never replaces another transaction. `expected` is
-/// the sequence that the client has to use instead.
+/// Checks that the new transaction may replace the old one. Clients of the Cosmos interfaces treat a response with code
+/// 0 as a promise, and read the sequence from the chain. A Cosmos transaction is therefore never replaced, and never
+/// replaces another. `expected` is the sequence that the client has to use instead.
 fn check_replaceable(new: &Pooled, old: &Pooled, expected: u64) -> Result<(), Reject> {
     let nonce = new.nonce();
     if new.tx.cosmos.is_some() {

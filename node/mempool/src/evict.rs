@@ -2,7 +2,7 @@
 //!
 //! Only the last transaction of a row is evicted, so that no other transaction falls behind a gap. A row has the
 //! value of its cheapest transaction at the current base fee, because those behind it cannot be executed first.
-//! The row with the lowest value is shortened first; rows above an account's guarantee, before all others.
+//! The row with the lowest value is shortened first, but rows above an account's guarantee come before all others.
 
 use super::{
     Mempool, Pooled, Reject,
@@ -97,8 +97,8 @@ impl Mempool {
         }
     }
 
-    /// Does the same after the insertion of a new transaction. If one of the transactions that would have to be
-    /// evicted may not be evicted for it, restores the pool and returns an error.
+    /// Does the same as [`Self::evict`] after the insertion of a new transaction. If one of the transactions that would
+    /// have to be evicted may not be evicted for it, restores the pool and returns an error.
     pub(super) fn evict_for(&mut self, inserted: Inserted) -> Result<(), Reject> {
         let mut evicted = Vec::new();
         while let Some(victim) = self.victim() {

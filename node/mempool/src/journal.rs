@@ -8,7 +8,7 @@
 //! For the format see [`format`]. The file contains the hash of block 0. A file of another chain or of an unknown
 //! version is kept under another name. An incomplete record at the end is cut off. If other records are damaged, a
 //! copy of the file is kept, and the remaining records are used. The file contains the senders, so that a restart
-//! does not recover signatures again. So it must be as trusted as the databases in the same folder.
+//! does not recover signatures again. It must therefore be as trusted as the databases in the same folder.
 //!
 //! The file is rewritten with the live transactions when it exceeds both twice their size and its size after the
 //! last rewrite by more than [`SLACK_BYTES`]. If a rewrite fails, for example because no file descriptor or disk
@@ -84,7 +84,7 @@ pub struct JournalError {
 }
 
 /// Returns whether a file is longer than the header of a journal. The records are not read, so a longer file that
-/// is damaged or of another version counts as one with transactions.
+/// is damaged or of another version counts as containing transactions.
 pub fn has_transactions(path: &Path) -> io::Result<bool> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -182,7 +182,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Replaces the file by one with these transactions.
+    /// Replaces the file with a new one that contains these transactions.
     fn begin(&mut self, entries: &[Entry]) -> io::Result<()> {
         let mut bytes = self.header.to_bytes();
         for entry in entries {
@@ -341,7 +341,7 @@ impl Journal {
 enum Found {
     /// A journal of this chain and version.
     Usable(Header, Records),
-    /// Another file, with those of its transactions that can be used.
+    /// Another file, with the transactions in it that can be used.
     Other {
         /// Why a copy is kept; `None` if nothing would be lost.
         why: Option<&'static str>,

@@ -176,7 +176,7 @@ impl Lane {
         self.beat = now;
     }
 
-    /// Frees the memory of an empty lane, except that for one transaction.
+    /// Frees the memory of an empty lane, except the memory for one transaction.
     pub(super) fn shrink(&mut self) {
         self.pending.shrink();
     }
@@ -201,7 +201,7 @@ impl Lane {
         &self.queued
     }
 
-    /// Returns the nonce after the last pending transaction; without one, the account's.
+    /// Returns the nonce after the last pending transaction, or the account's nonce if none is pending.
     pub fn next_nonce(&self) -> u64 {
         self.account.nonce + self.pending.len() as u64
     }
@@ -293,14 +293,14 @@ impl Lane {
         }
     }
 
-    /// Updates the floors of pending transactions from a position on.
+    /// Updates the floors of the pending transactions at and after a position.
     fn refold(&mut self, from: usize) {
         let before = from.checked_sub(1).and_then(|index| self.pending.get(index));
         let before = before.map(|pooled| pooled.floor);
         fold(before, self.pending.range_mut(from));
     }
 
-    /// Updates the floors behind the gap from a nonce on.
+    /// Updates the floors of the transactions behind the gap, starting with a nonce.
     fn refold_queue(&mut self, from: u64) {
         let before = self.queued.range(..from).next_back().map(|(_, pooled)| pooled.floor);
         fold(before, self.queued.range_mut(from..).map(|(_, pooled)| pooled));
@@ -335,7 +335,7 @@ impl Lane {
         Some(pooled)
     }
 
-    /// Moves pending transactions, from a position on, behind the gap.
+    /// Moves the pending transactions at and after a position behind the gap.
     fn demote(&mut self, from: usize, now: Instant) {
         let demoted = self.pending.split_off(from);
         let Some(first) = demoted.front().map(Pooled::nonce) else { return };
@@ -359,7 +359,7 @@ impl Lane {
     ) -> usize {
         let used = account.nonce.saturating_sub(self.account.nonce);
         if account.nonce < self.account.nonce {
-            // Blocks were undone. The lane has no pending transactions until those of the blocks are pooled again.
+            // Blocks were undone. The lane has no pending transactions until the blocks' transactions are pooled again.
             self.demote(0, now);
         }
         self.account = account;

@@ -2,12 +2,12 @@
 //! is sorted by nonce. The pool selects transactions for a block by effective priority fee and then by arrival.
 //!
 //! A lane's transactions are *pending* as long as their nonces follow the account's without a gap, and *queued*
-//! after the gap. The pool keeps its lanes in several orders: by the offer of the first pending
-//! transaction for blocks, and by the lowest offer among the pending transactions (a *row*) and among the queued
-//! ones for evictions when the pool is full. With n lanes, a change costs
-//! O(log n), a new base fee costs nothing (see `order`), and a block costs O(log n) for each transaction in it.
-//! When the pool becomes full, it walks all lanes to list the ends of pending rows, and maintains this list until
-//! an eighth of the pending slots is free. This happens at most once per block.
+//! after the gap. The pool keeps its lanes in several orders: for blocks, by the offer of the first pending
+//! transaction; and for evictions when the pool is full, by the lowest offer among the pending transactions (a *row*)
+//! and by the lowest among the queued ones. With n lanes, a change costs O(log n), a new base fee costs nothing (see
+//! `order`), and a block costs O(log n) for each transaction in it. When the pool becomes full, it walks all lanes to
+//! list the ends of pending rows, and maintains this list until an eighth of the pending slots is free. This walk
+//! happens at most once per block.
 //!
 //! If many senders have few transactions each, cache misses take most of the time, so a lane stores its first
 //! transaction together with its sort keys.
@@ -131,7 +131,7 @@ impl Mempool {
         pool
     }
 
-    /// Returns the lane of a sender; `None` without pooled transactions.
+    /// Returns the lane of a sender, or `None` if the sender has no pooled transactions.
     pub fn lane(&self, sender: Address) -> Option<&Lane> {
         self.by_sender.get(&sender).map(|lane| self.at(*lane))
     }

@@ -8,7 +8,7 @@ pub const SLOT_BYTES: usize = 32 * 1024;
 /// blobs have to be verified, which costs much more than a signature.
 pub(super) const BLOB_PRICE_BUMP: u128 = 100;
 
-/// The limits of a pool, with geth's names. A transaction occupies one slot per [`SLOT_BYTES`] or part of it.
+/// The limits of a pool, with geth's names. A transaction occupies one slot per [`SLOT_BYTES`], rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Minimum fee cap, in wei per gas.

@@ -5,10 +5,10 @@
 //! depend on it. So each order here consists of two sorted sets, and **no entry moves when the base fee
 //! changes**:
 //!
-//! - [`Best`] has an entry in one of its sets: that of the term that was smaller when the entry was inserted
+//! - [`Best`] stores each entry in one of its sets: the set of the term that was smaller when the entry was inserted
 //!   or last moved. No set ranks an entry too low, so the better one of the two maxima is the best entry, unless
 //!   its other term is smaller now. In that case, it is moved to the other set, and reading continues.
-//! - [`Worst`] has an entry in both sets. The worst entry is the lower one of the two sets' minima.
+//! - [`Worst`] stores each entry in both sets. The worst entry is the lower one of the two sets' minima.
 //!
 //! With n entries, an insertion or removal costs O(log n), and a new base fee costs nothing. Reading the best j
 //! entries costs O(j), plus O(log n) for each entry that has to move. An entry moves at most once each time the
@@ -54,7 +54,7 @@ impl Offer {
         self.cap.checked_sub(base_fee).map(|above| above.min(self.tip))
     }
 
-    /// Returns the minimum of both fields. Keeps its own arrival if `later` lowers neither.
+    /// Returns the minimum of each field in the two offers. Keeps its own arrival if `later` lowers neither field.
     #[must_use]
     pub fn lowered_by(self, later: Self) -> Self {
         if later.tip >= self.tip && later.cap >= self.cap {
@@ -130,7 +130,7 @@ impl Rank {
     }
 }
 
-/// An order that is read from the best entry on.
+/// An order that is read starting with the best entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Best {
     base_fee: u128,
@@ -277,7 +277,7 @@ impl Iterator for Reader<'_> {
     }
 }
 
-/// An order that is read from the worst entry on.
+/// An order that is read starting with the worst entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Worst {
     by_tip: BTreeSet<SetEntry>,

@@ -55,7 +55,7 @@ impl Row {
         self.first.iter().chain(&self.rest)
     }
 
-    /// Returns the transactions from a position on.
+    /// Returns the transactions at and after a position.
     pub(super) fn range_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Pooled> {
         let first = self.first.as_mut().filter(|_| from == 0);
         first.into_iter().chain(self.rest.range_mut(from.saturating_sub(1)..))
@@ -85,7 +85,7 @@ impl Row {
         }
     }
 
-    /// Removes the transactions from a position on.
+    /// Removes and returns the transactions at and after a position.
     pub(super) fn split_off(&mut self, from: usize) -> VecDeque<Pooled> {
         match from.checked_sub(1) {
             Some(from) => self.rest.split_off(from),

@@ -87,7 +87,7 @@ pub struct Selection {
 
 impl Mempool {
     /// Selects the best pending transactions, until the space is full: highest effective priority fee first,
-    /// earlier arrival on ties, those of each sender in nonce order, and none whose cap is below the base fee. A
+    /// earlier arrival on ties, each sender's in nonce order, and none whose cap is below the base fee. A
     /// transaction that cannot fit after the selected ones, however little gas they use, is skipped together
     /// with the later ones of its lane.
     ///
@@ -96,8 +96,8 @@ impl Mempool {
         self.select_without(space, |_| false)
     }
 
-    /// Does the same as [`Self::select`] for a block after others that are not part of the chain yet. `is_taken`
-    /// returns whether the transaction with a hash is in those blocks, and is skipped for the next of its sender.
+    /// Does the same as [`Self::select`] for a block after others that are not part of the chain yet. Skips each
+    /// transaction for whose hash `is_taken` returns true, because those blocks contain it, but not its successors.
     pub fn select_without(
         &mut self,
         mut space: BlockSpace,

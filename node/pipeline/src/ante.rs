@@ -3,18 +3,18 @@
 //! Input: recovered transactions in order, head updates, and queries about the pool.
 //! Output: results for submitters, and one proposal at a time for execute.
 //! State: the mempool with its journal, the state against which transactions are checked, and recently used
-//! accounts; for some blocks after a start, journalled transactions that wait for a block that was lost.
+//! accounts; for some blocks after a start, journalled transactions that depend on blocks lost in the crash.
 //! Limits: those of the mempool; one proposal in flight; at the start, all transactions of the journal.
 //! Back-pressure: if the pool is full, the cheapest transactions are evicted or the new one is refused;
 //! results wait for credit.
 //!
-//! While no other thread runs the stage, RPC callers run it for their own submissions and queries, see
+//! While no other thread is running the stage, RPC callers run it for their own submissions and queries; see
 //! [`CombiningStage`].
 //!
 //! A transaction is checked when it arrives. After a block, only the accounts that the block changed are
-//! updated, and their pooled transactions are checked against the new nonce and balance. A new base fee changes
-//! the order of the pool and causes no checks. When another fork starts with the next block, every pooled
-//! transaction is checked once against the rules of this fork. The head update is sent as soon as a block is
+//! updated, and their pooled transactions are checked against the new nonce and balance. A new base fee only
+//! reorders the pool; it does not trigger any checks. When the next block activates a new fork, every pooled
+//! transaction is checked once against that fork's rules. The head update is sent as soon as a block is
 //! executed, so the next block is proposed while its parent is being sealed.
 
 mod combining;
@@ -65,21 +65,21 @@ use transactions::RecoveredTx;
 /// Maximum bytes of transactions in a produced block. The maximum of EIP-7934 also counts the header, less than
 /// 2 KiB, and RLP headers of the transactions, which are less than 3 % of the smallest ones.
 const MAX_BLOCK_TX_BYTES: usize = MAX_BLOCK_BYTES - 256 * 1024;
-/// Gas limits of the candidates for a block, as a multiple of the block's gas limit. Transactions may use less than
-/// their limits. On a native chain they are charged for at least half of them by default (`min_gas_multiplier`).
+/// Total gas limit of the candidates for a block, as a multiple of the block's gas limit. Transactions may use less
+/// gas than their limits; on a native chain they are charged for at least half by default (`min_gas_multiplier`).
 const CANDIDATE_BLOCKS: u64 = 2;
 /// Minimum gas of a transaction. A block with less gas left is full.
 const MIN_TX_GAS: u64 = 21_000;
 /// After a selection that did not fill a block, candidates are selected again when the pending gas has grown
 /// by the gas limit divided by this.
 const RESELECT_DIVISOR: u64 = 8;
-/// Time between two searches for expired transactions.
+/// Interval between searches for expired transactions.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 /// After a restart, journalled transactions that fail admission are retried for this many blocks. They may
 /// depend on a block that was executed but not durable when the process ended: one in the group being
 /// committed, in the next group, or in the rings before it.
 const RETRY_BLOCKS: u64 = 256;
-/// Time between two checks of whether the parent of a block that is mined at once is durable.
+/// Polling interval while a block that should be mined at once waits for its parent to become durable.
 const DURABLE_WAIT: Duration = Duration::from_millis(1);
 /// Maximum number of batches per step.
 const MAX_BATCHES_PER_STEP: usize = 16;
@@ -92,7 +92,7 @@ const MAX_QUERIES_PER_STEP: usize = 256;
 pub(super) struct Ports {
     /// Recovered transactions.
     pub checks: Inbox<CheckBatch>,
-    /// Recovered transactions of RPC calls, in the order in which to admit them.
+    /// Recovered transactions from RPC calls, in the order in which they are to be admitted.
     pub submissions: Inbox<Vec<Recovered>>,
     /// New execution heads.
     pub heads: Inbox<InOrder<HeadUpdate>>,
@@ -100,7 +100,7 @@ pub(super) struct Ports {
     pub queries: Inbox<PoolQuery>,
     /// Subscribers to accepted transactions.
     pub arrivals: broadcast::Sender<Arrival>,
-    /// Publishes what clients of a development chain have set.
+    /// Publishes the settings that clients of a development chain have made.
     pub settings: watch::Sender<NextBlockSettings>,
     /// Results for TCP connections.
     pub replies: Outbox<ReplyBatch>,
@@ -159,7 +159,7 @@ pub(super) struct Ante {
     is_paused: bool,
     /// A proposal is being executed; the next one waits for its head update.
     proposal_in_flight: bool,
-    /// Pending gas from which a selection of candidates may fill a block.
+    /// Pending gas at which candidates are selected again, because they may now fill a block.
     reselect_at_gas: u64,
     expiry_due: Instant,
     journal: Journal,
@@ -228,7 +228,7 @@ impl Ante {
         }
     }
 
-    /// The rules for checking transactions of the next block; `modules` are those of [`Self::parent`].
+    /// Returns the rules for checking transactions of the next block; `modules` must be those of [`Self::parent`].
     fn checks<'a>(&self, spec: &'a ChainSpec, modules: Option<&'a Modules>) -> CheckContext<'a> {
         self.parent.checks(spec, modules).with_mempool_minimum(self.minimum_gas_price)
     }
@@ -237,8 +237,8 @@ impl Ante {
     fn restore(&mut self) -> Result<(), Fault> {
         let saved = mem::take(&mut self.saved);
         let count = saved.len();
-        // A transaction that does not decode was written by another version, because the journal has a
-        // checksum.
+        // The journal has a checksum, so a transaction that does not decode is not damaged: another version wrote
+        // it.
         let txs = saved.into_iter().filter_map(|entry| entry.recovered(self.spec.chain_id).ok());
         let txs = txs.map(Arc::new);
         self.retry_until = self.parent.header.number + RETRY_BLOCKS;
@@ -251,10 +251,10 @@ impl Ante {
     }
 
     /// Pools transactions that were accepted before: those of the journal, of undone blocks, or of a snapshot. Some
-    /// of the journal were accepted on a state whose blocks were lost when the process ended. What these blocks
-    /// paid to the senders, or the space they freed in the pool, is missing until equivalent blocks are produced.
-    /// Therefore transactions that fail are retried after each block until `retry_until`. Returns the number of
-    /// transactions that are in a block already, or replaced by one that is.
+    /// journalled transactions were accepted on the state of blocks that were lost when the process ended. Until
+    /// equivalent blocks are produced, the funds that those blocks paid to the senders and the space that they freed
+    /// in the pool are missing, so transactions that fail are retried after each block until `retry_until`. Returns
+    /// the number of transactions that are in a block already, or were replaced by one that is.
     fn readmit(&mut self, txs: Vec<Arc<RecoveredTx>>) -> Result<usize, Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
@@ -269,13 +269,13 @@ impl Ante {
                 None => Sender::read(&state, tx.sender)?,
             };
             if tx.tx.nonce() < sender.account.nonce {
-                // This transaction, or one with the same nonce, is in a block, whatever its sender can pay
-                // now.
+                // This transaction, or one with the same nonce, is in a block, even if its sender could not pay
+                // for it now.
                 in_blocks += 1;
                 continue;
             }
             let taken = match decorator::check_sender(&tx, &context, &sender, Mode::Check) {
-                // It was accepted before, and may wait for the base fee to fall again.
+                // A transaction that was accepted before may wait for the base fee to fall again.
                 Err(reject) if !decorator::awaits_base_fee(&tx, &context, &reject) => Err(reject),
                 _ => self.pool_one(Arc::clone(&tx), &sender, now),
             };
@@ -301,7 +301,7 @@ impl Ante {
         let mut recent = mem::take(&mut self.recent);
         let reader = RecentReader::new(&mut recent, &state)?;
         let now = Instant::now();
-        // Once per batch, because the count is behind a lock.
+        // Read once per batch, because the count is behind a lock.
         let has_listeners = self.arrivals.receiver_count() > 0;
         let mut admitted = 0;
         let mut results = UnwrittenResults::with_capacity(batch.len());
@@ -331,8 +331,8 @@ impl Ante {
         Ok(())
     }
 
-    /// Prefetches the data that the checks of a batch need. The accesses are independent here, so the
-    /// processor executes many of them concurrently.
+    /// Prefetches the data that the checks of a batch need. The accesses do not depend on each other, so the
+    /// processor can overlap many of them.
     fn prefetch(&self, batch: &[Recovered]) {
         let txs = || batch.iter().filter_map(|(tx, _)| tx.as_ref().ok());
         txs().for_each(|tx| prefetch(&**tx));
@@ -364,7 +364,7 @@ impl Ante {
                 Err(reject) => Err(reject.into()),
             });
         }
-        // The admitted value is borrowed: a move would stall until all of its fields have been written.
+        // Borrow the admitted value: moving it would stall until all of its fields have been written.
         Ok(match decorator::check(&tx, context, state, Mode::Check) {
             Ok(Ok(ref admitted)) => self.accept(tx, &admitted.sender, arriving, now),
             Ok(Err(reject)) => Err(reject.into()),
@@ -373,7 +373,7 @@ impl Ante {
     }
 
     /// Adds a transaction that passed the checks to the pool and the journal, and sends it to subscribers. The
-    /// `Arc` is moved and not cloned: changing the reference count would wait for all previous writes.
+    /// `Arc` is moved rather than cloned: changing the reference count would wait for all previous writes.
     fn accept(
         &mut self,
         tx: Arc<RecoveredTx>,
@@ -383,7 +383,7 @@ impl Ante {
     ) -> Result<(), Box<Reject>> {
         let Arriving { submitter, has_listeners } = arriving;
         let arrival = has_listeners.then(|| Arrival::new(&tx, submitter));
-        // A transaction that another validator sent is in the journal of that validator.
+        // If another validator sent the transaction, it is already in that validator's journal.
         let before = (submitter == Submitter::Client).then(|| self.journal.push(&tx));
         if let Err(reject) = self.pool_one(tx, sender, now) {
             before.into_iter().for_each(|before| self.journal.retract(before));
@@ -396,8 +396,8 @@ impl Ante {
         Ok(())
     }
 
-    /// The sender, if the pool has its account as of the execution head; `None` if the account has code, which the
-    /// pool does not store.
+    /// Returns the sender if the pool holds its account as of the execution head; `None` if the account has code,
+    /// because the pool does not store code.
     fn known_sender(&self, address: Address) -> Option<Sender> {
         let account = *self.pool.lane(address)?.account();
         (!decorator::has_code(&account)).then_some(Sender { account, may_send: true })
@@ -428,8 +428,8 @@ impl Ante {
             self.meter.reject("failed_in_block");
             self.pool.remove(hash, now);
         }
-        // Nonce and balance of senders whose accounts the block changed may no longer allow their
-        // transactions.
+        // The block may have changed the nonce or balance of a sender so that its pooled transactions are no longer
+        // valid.
         if let Some(layer) = self.parent.state.layers().last() {
             self.recent.apply_accounts(layer);
             let accounts = layer.changes().accounts.iter();
@@ -445,8 +445,8 @@ impl Ante {
         }
     }
 
-    /// Drops pooled transactions that the next block cannot contain because another fork starts with it. A
-    /// chain has few forks, so the whole pool is checked at once.
+    /// Drops pooled transactions that the next block cannot contain because it activates a new fork. Forks are
+    /// rare, so the whole pool is checked at once.
     fn follow_fork(&mut self, now: Instant) {
         let fork = self.parent.next_fork(&self.spec);
         if fork == self.fork {
@@ -543,7 +543,7 @@ impl Ante {
         self.published.load().state.id() == self.parent.state.id()
     }
 
-    /// How much is waiting for a block. Also returns the candidates if they had to be selected.
+    /// Returns how much demand there is for a block, and also the candidates if they had to be selected.
     fn demand(&mut self) -> (Demand, Option<Selection>) {
         let (gas_limit, full) = (self.parent.header.gas_limit, self.full_gas());
         // The sum of all pending gas is cheap, but includes transactions below the base fee. They count as
@@ -551,7 +551,7 @@ impl Ante {
         let gas = self.pool.pending_gas();
         let some = if gas > 0 { Demand::Some } else { Demand::Nothing };
         if self.mines_at_once() {
-            // If all pending gas counted, transactions below the base fee would cause empty blocks without end.
+            // If all pending gas counted, transactions below the base fee would cause endless empty blocks.
             let chosen =
                 candidates(&mut self.pool, &self.parent, &self.spec, &BlockPart::WHOLE, &[]);
             let is_empty = chosen.txs.is_empty();
@@ -568,7 +568,7 @@ impl Ante {
         (some, Some(chosen))
     }
 
-    /// Whether all submissions have been answered.
+    /// Returns whether all submissions have been answered.
     fn is_drained(&self) -> bool {
         self.checks.is_finished() && self.submissions.is_finished() && !self.reorder.has_next()
     }
@@ -594,8 +594,8 @@ struct Arriving {
     has_listeners: bool,
 }
 
-/// The best transactions for a part of the next block, with some more in case they use less gas than their
-/// limits.
+/// Selects the best transactions for a part of the next block, plus some extra in case they use less gas than
+/// their limits.
 fn candidates(
     pool: &mut Mempool,
     parent: &NextBlockParent,
@@ -650,7 +650,7 @@ impl Ante {
                     self.is_paused = true;
                     rebuild.set_paused();
                 }
-                // Fee does not send these: a chosen block arrives as a head update.
+                // The fee stage does not send these: a chosen block arrives as a head update.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
             worked = true;
@@ -691,7 +691,7 @@ impl Ante {
             let Some(query) = self.queries.take() else { break };
             worked = true;
             if query.is_large() {
-                // Left to the worker's next step: callers serve sockets, and submissions have priority.
+                // Leave it for the worker's next step: callers serve sockets, and submissions have priority.
                 self.deferred = Some(query);
                 break;
             }
@@ -722,8 +722,8 @@ impl Ante {
         Ok(query.answer(pool, parent, choose)?)
     }
 
-    /// Runs the part of a step that callers wait for, on a caller's thread. Returns false if the worker must
-    /// do the rest.
+    /// Runs, on a caller's thread, the part of a step that callers wait for. Returns false if the worker must do
+    /// the rest.
     fn run_for_caller(&mut self) -> bool {
         // A thread that serves sockets must not walk the whole pool or wait for the disk.
         if self.is_paused || self.deferred.is_some() {
@@ -747,11 +747,11 @@ impl Ante {
         }
     }
 
-    /// Whether the engine may produce a block that it would not have produced when the pending gas was `before`.
-    /// If only time makes the difference, the worker wakes by itself.
+    /// Returns whether the engine may produce a block that it would not have produced when the pending gas was
+    /// `before`. If only the passage of time makes the difference, the worker wakes by itself.
     fn may_propose_after(&self, before: u64) -> bool {
         let gas = self.pool.pending_gas();
-        // All earlier pending transactions may be ones that the next block cannot include.
+        // The next block may be unable to include any of the transactions that were pending before.
         let is_new = gas > before && (before == 0 || self.mines_at_once());
         let is_demand = is_new || gas >= self.full_gas().max(self.reselect_at_gas);
         is_demand && self.engine.is_some() && !self.proposal_in_flight
@@ -761,7 +761,7 @@ impl Ante {
         self.deferred.is_some() || self.queries.depth() > 0 || self.submissions.depth() > 0
     }
 
-    /// Minimum pending gas that fills a block if all of it is executable.
+    /// Returns the minimum pending gas that fills a block if all of it is executable.
     fn full_gas(&self) -> u64 {
         self.parent.header.gas_limit.saturating_sub(MIN_TX_GAS) + 1
     }

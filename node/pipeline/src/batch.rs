@@ -20,7 +20,7 @@ use std::{sync::Arc, time::SystemTime};
 use storage::{BlockFlags, BlockRecord};
 use transactions::RecoveredTx;
 
-/// Maximum number of transactions per batch, at which recovery is most efficient.
+/// Maximum number of transactions per batch. Recovery is most efficient at this size.
 pub(super) const BATCH_TXS: usize = 256;
 /// Maximum bytes of one transaction, as in geth's pool.
 pub const MAX_TX_BYTES: usize = 128 * 1024;
@@ -45,8 +45,8 @@ impl Reply {
     }
 }
 
-/// A raw transaction as submitted, or already refused. Refused ones stay in the batch so that results keep
-/// the order of submissions.
+/// A raw transaction as submitted, or one that was already refused. Refused ones stay in the batch so that the
+/// results keep the order of the submissions.
 #[derive(Debug)]
 pub struct RawTx {
     /// The EIP-2718 bytes, or the reason for the refusal.
@@ -55,21 +55,21 @@ pub struct RawTx {
     pub reply: Reply,
 }
 
-/// A transaction with its sender, or the reason for a refusal, and the destination of the result.
+/// A transaction with its sender, or the reason why it was refused, and the destination of the result.
 pub(super) type Recovered = (Result<Arc<RecoveredTx>, Box<Reject>>, Reply);
 
-/// The messages from execute to the stages behind it, in the order in which they take effect.
+/// A message from execute to the later stages. Messages take effect in the order in which they are sent.
 #[derive(Debug)]
 pub(super) enum InOrder<B> {
     /// The next block.
     Block(B),
     /// The return to an earlier block.
     Undo(Arc<Undo>),
-    /// The index is rebuilt before the return to a block that is older than it.
+    /// A rebuild of the index, which precedes the return to a block that is older than the index.
     Rebuild(Arc<Rebuild>),
-    /// Unfinished blocks become part of the chain.
+    /// A choice: unfinished blocks become part of the chain.
     Choose(Arc<Choice>),
-    /// Unfinished blocks that are dropped, by the states after them.
+    /// Unfinished blocks to be dropped, identified by their post-states.
     Drop(Vec<LayerId>),
 }
 
@@ -106,7 +106,7 @@ pub(super) struct RecoveredBlock {
     pub seq: u64,
     pub block: Block,
     pub txs: RecoveredTxs,
-    /// The results received with the block, if they replace its execution.
+    /// The results received with the block, if they are used instead of executing it.
     pub received: Option<Box<ReceivedParts>>,
 }
 
@@ -115,15 +115,15 @@ pub(super) struct RecoveredBlock {
 pub(super) struct Proposal {
     /// The state that the block extends.
     pub parent: LayerId,
-    /// Number of the block: the one after the newest head update that ante received.
+    /// Number of the block: one above that of the newest head update that ante has received.
     pub number: u64,
     /// Timestamp of the block, in seconds.
     pub timestamp: u64,
-    /// The fee recipient in the header; `None` for that of the parent.
+    /// The fee recipient in the header; `None` uses that of the parent.
     pub beneficiary: Option<Address>,
     /// Candidates, best first.
     pub txs: Vec<Arc<RecoveredTx>>,
-    /// What clients of a development chain set in the block; `None` if nothing.
+    /// The settings that clients of a development chain have made for the block; `None` if there are none.
     pub settings: Option<Box<BlockSettings>>,
 }
 
@@ -134,19 +134,19 @@ pub(super) enum Origin {
     Produced,
     /// It was read from a file.
     Imported,
-    /// It came through [`BlockClient`](super::BlockClient), and waits until it is chosen.
+    /// It was given through [`BlockClient`](super::BlockClient), and waits until it is chosen.
     Given(Arc<VerdictAnswer>),
     /// It was built here at the request of a [`BlockClient`](super::BlockClient), and waits until it is chosen.
     Built(Arc<BuiltAnswer>),
 }
 
 impl Origin {
-    /// Whether the header lacks the results of execution, which this node adds.
+    /// Returns whether the header lacks the results of execution until this node adds them.
     pub(super) const fn is_made_here(&self) -> bool {
         matches!(self, Self::Produced | Self::Built(_))
     }
 
-    /// Whether the block is not part of the chain before it is chosen.
+    /// Returns whether the block becomes part of the chain only when it is chosen.
     pub(super) const fn is_unfinished(&self) -> bool {
         matches!(self, Self::Given(_) | Self::Built(_))
     }
@@ -155,19 +155,19 @@ impl Origin {
 /// From execute through fee to seal: an executed block and the state after it.
 #[derive(Debug)]
 pub(super) struct ExecutedBlock {
-    /// The imported block; or a produced one whose header lacks roots and bloom.
+    /// The imported or given block, or a produced one whose header still lacks the roots and the bloom.
     pub block: Block,
     /// Where the block comes from.
     pub origin: Origin,
-    /// Flags of a block of a development chain that does not follow from its transactions alone.
+    /// Flags of a development chain's block that does not follow from its transactions alone.
     pub flags: BlockFlags,
     /// Transactions in block order.
     pub txs: Arc<Vec<Arc<RecoveredTx>>>,
-    /// Candidates left out of a produced block, with the reason.
+    /// Candidates left out of a produced block, each with the reason.
     pub skipped: Vec<(B256, String)>,
     /// The result of execution, without the state changes.
     pub executed: Executed,
-    /// Whether the result was received and not computed.
+    /// Whether the result was received with the block rather than computed here.
     pub is_received: bool,
     /// The received certificate.
     pub certificate: Option<Bytes>,
@@ -175,7 +175,7 @@ pub(super) struct ExecutedBlock {
     pub after: StateView,
     /// What the block changed.
     pub layer: Arc<Layer>,
-    /// On a native chain: the modules after the block, and their records to store.
+    /// On a native chain: the modules after the block, and the records of them to store.
     pub modules_outcome: Option<ModulesOutcome>,
     /// Base fee of the next block, in wei; set by the fee stage.
     pub next_base_fee: u64,
@@ -186,9 +186,9 @@ pub(super) struct ExecutedBlock {
 /// From seal to commit: a finished block.
 #[derive(Debug)]
 pub(super) struct SealedBlock {
-    /// What is written to the chain environment.
+    /// The record to write to the chain environment.
     pub record: BlockRecord,
-    /// The view that is published after the write.
+    /// The view to publish after the write.
     pub view: View,
     /// The changes that flush writes later.
     pub layer: Arc<Layer>,
@@ -201,14 +201,14 @@ pub(super) struct HeadUpdate {
     pub parent: NextBlockParent,
     /// Transactions of the executed block.
     pub included: Arc<Vec<Arc<RecoveredTx>>>,
-    /// Candidates left out of the block, with the reason.
+    /// Candidates left out of the block, each with the reason.
     pub skipped: Vec<(B256, String)>,
 }
 
 /// A block after its execution, with what is needed to select transactions for the next one.
 #[derive(Debug)]
 pub(super) struct NextBlockParent {
-    /// Its header, which may lack roots, bloom and the parent's hash.
+    /// The block's header, which may still lack roots, bloom and the parent's hash.
     pub header: Arc<Header>,
     /// Base fee of the next block, in wei.
     pub next_base_fee: u64,
@@ -219,14 +219,14 @@ pub(super) struct NextBlockParent {
 }
 
 impl NextBlockParent {
-    /// The parent at the head of a view.
+    /// Creates the parent at the head of a view.
     pub(super) fn of_head(head: &Head, state: StateView) -> Self {
         let Head { header, next_base_fee, modules, .. } = head.clone();
         Self { header, next_base_fee, modules, state }
     }
 
-    /// The rules for checking transactions of the next block if it is produced now; `modules` are those of
-    /// this parent.
+    /// Returns the rules for checking transactions of the next block if it is produced now; `modules` must be
+    /// those of this parent.
     pub(super) fn checks<'a>(
         &self,
         spec: &'a ChainSpec,
@@ -236,7 +236,7 @@ impl NextBlockParent {
         CheckContext::after(spec, &self.header, timestamp, self.next_base_fee, modules)
     }
 
-    /// The fork of the next block if it is produced now.
+    /// Returns the fork of the next block if it is produced now.
     pub(super) fn next_fork(&self, spec: &ChainSpec) -> Fork {
         spec.fork_after(&self.header, self.next_timestamp(spec))
     }
@@ -250,15 +250,15 @@ impl NextBlockParent {
 /// From seal to execute.
 #[derive(Debug)]
 pub(super) enum FromSeal {
-    /// A produced block.
+    /// A produced block was sealed.
     Sealed(SealedHeader),
-    /// A block that was built at the request of a client.
+    /// A block that was built at the request of a client was sealed.
     Built(SealedHeader),
     /// The block that is being built cannot be sealed, because its parent was refused.
     NotBuilt,
-    /// A given block whose header agrees with its execution.
+    /// A given block was accepted: its header agrees with its execution.
     Accepted(B256),
-    /// A given block whose header does not agree with its execution.
+    /// A given block was refused: its header does not agree with its execution.
     Refused(B256),
 }
 

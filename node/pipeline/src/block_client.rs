@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use transactions::{RecoveredTx, Senders};
 use verify::{Backend, Recoverer};
 
-/// Gives blocks, and chooses the head, from any thread.
+/// A handle for giving and building blocks and for choosing the head, from any thread.
 #[derive(Clone)]
 pub struct BlockClient {
     requests: Outbox<BlockRequest>,
@@ -53,8 +53,8 @@ impl BlockClient {
         self.give_with(block, known).await
     }
 
-    /// Does the same as [`Self::give`], but does not recover the senders of `known` transactions again. `known` has an
-    /// entry for each transaction of the block, with the same hash.
+    /// Does the same as [`Self::give`], but does not recover the senders of `known` transactions again. `known` must
+    /// have one entry per transaction of the block; an entry that is not `None` must have the same hash.
     ///
     /// # Errors
     /// Those of [`Self::give`].
@@ -71,9 +71,9 @@ impl BlockClient {
         answered.await.unwrap_or(Err(GiveError::Stopping))
     }
 
-    /// Gives a block whose senders are known. The certificate is stored with the block and not checked here. If its
-    /// results were received with it, they are checked against its header, and it is not executed. A parent must be
-    /// given before its children. The returned receiver gets the verdict, and closes without one if the pipeline ends.
+    /// Gives a block whose senders are known. The certificate is stored with the block and not checked here. If
+    /// `received` holds its results, they are checked against the header and the block is not executed. A parent
+    /// must be given before its children. The returned receiver yields the verdict, or closes if the pipeline ends.
     ///
     /// # Errors
     /// If too many requests are waiting, or the pipeline is ending.
@@ -96,9 +96,9 @@ impl BlockClient {
         }
     }
 
-    /// Builds a block on `parent`, which must be the head or unfinished. `txs` are its candidates, best first; invalid
-    /// ones are left out. The block waits until it is chosen or dropped. Without `beneficiary`, its fee recipient is
-    /// that of the parent.
+    /// Builds a block on `parent`, which must be the head or unfinished. `txs` are the candidates, best first; invalid
+    /// ones are left out. The block waits until it is chosen or dropped. If `beneficiary` is `None`, the fee recipient
+    /// is that of the parent.
     ///
     /// # Errors
     /// [`BuildError`]; the chain is unchanged then.
@@ -121,8 +121,8 @@ impl BlockClient {
         }
     }
 
-    /// Makes a block the head: an unfinished one, or an ancestor that can become the head again. Waits until it is
-    /// published, and returns its hash. `transactions` says what happens to the transactions of undone blocks.
+    /// Makes a block the head: either an unfinished one, or an ancestor that can become the head again. Waits until the
+    /// block is published, and returns its hash. `transactions` decides what happens to those of undone blocks.
     ///
     /// # Errors
     /// [`UndoError`]; the chain is unchanged then.
@@ -142,7 +142,7 @@ impl BlockClient {
         self.send(BlockRequest::Abandon(hash))
     }
 
-    /// Makes block `to` the head again, and waits until it is published. Returns its hash.
+    /// Makes block `to` the head again, waits until it is published, and returns its hash.
     ///
     /// # Errors
     /// [`UndoError`]; the chain is unchanged then.
@@ -152,8 +152,8 @@ impl BlockClient {
         self.ask(|answer| BlockRequest::Undo(request(answer))).await
     }
 
-    /// Does the same as [`Self::undo`] for any block, and drops the transactions of the undone blocks. If the index
-    /// already has a later block, the index is rebuilt from the chain, which takes about as long as `evmd reindex`.
+    /// Does the same as [`Self::undo`] for any earlier block, and drops the transactions of the undone blocks. If the
+    /// index already contains a later block, it is rebuilt from the chain, which takes about as long as `evmd reindex`.
     /// Meanwhile, requests that read the state fail with [`ReadError::Renewed`](storage::ReadError::Renewed), and new
     /// transactions wait.
     ///

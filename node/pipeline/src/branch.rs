@@ -1,9 +1,9 @@
 //! Blocks that a [`BlockClient`](super::BlockClient) gives or requests: their verdicts, and the choice of the head.
 //!
-//! Such a block is executed and sealed on the state of its parent, and then waits as an unfinished block. Several of
-//! them may have one parent. Choosing one makes it and its unfinished ancestors part of the chain, and drops all
-//! unfinished blocks that do not descend from it. If its oldest unfinished ancestor does not follow the head, the head
-//! is undone first.
+//! Such a block is executed and sealed on its parent's state, and then waits as an unfinished block. Several unfinished
+//! blocks may share a parent. Choosing one makes it and its unfinished ancestors part of the chain, and drops all
+//! unfinished blocks that do not descend from it. If its unfinished branch does not begin at the head, the chain is
+//! first undone to the block where the branch begins.
 
 use super::{
     fault::BlockFault,
@@ -23,7 +23,7 @@ use transactions::RecoveredTx;
 /// Maximum number of unfinished blocks. Each has its changes in memory.
 pub(super) const MAX_UNFINISHED_BLOCKS: usize = 64;
 
-/// Why a given block is not accepted.
+/// The reason why a given block is not accepted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GiveError {
@@ -41,13 +41,13 @@ pub enum GiveError {
     Stopping,
 }
 
-/// The result for a given block.
+/// The verdict on a given block.
 pub(super) type Verdict = Result<(), GiveError>;
 
-/// Receives the verdict. It is dropped without one only if the pipeline is ending.
+/// The channel for the verdict. It is dropped without sending one only if the pipeline is ending.
 pub(super) type VerdictAnswer = Answer<Verdict>;
 
-/// Receives an answer, once.
+/// A channel for one answer. Further answers are ignored.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Mutex<Option<oneshot::Sender<T>>>);
 
@@ -65,8 +65,8 @@ impl<T> Answer<T> {
     }
 }
 
-/// The transactions of a block with their senders; or the index of the first one that cannot be decoded or recovered,
-/// and the reason.
+/// The transactions of a block with their senders; or the index of the first one that cannot be decoded or whose sender
+/// cannot be recovered, and the reason.
 pub type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
 
 /// A block to be executed.
@@ -74,14 +74,14 @@ pub type RecoveredTxs = Result<Vec<Arc<RecoveredTx>>, (usize, String)>;
 pub(super) struct GivenBlock {
     pub(super) block: Block,
     pub(super) txs: RecoveredTxs,
-    /// The results received with it, if they replace its execution.
+    /// The results received with it, if they are used instead of executing it.
     pub(super) received: Option<Box<ReceivedParts>>,
     /// The certificate to store with it, which is not checked.
     pub(super) certificate: Option<Bytes>,
     pub(super) answer: Arc<VerdictAnswer>,
 }
 
-/// Why a block is not built.
+/// The reason why a block is not built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -96,7 +96,7 @@ pub enum BuildError {
     Stopping,
 }
 
-/// Receives a built block. It is dropped without one only if the pipeline is ending.
+/// The channel for a built block. It is dropped without sending one only if the pipeline is ending.
 pub(super) type BuiltAnswer = Answer<Result<Block, BuildError>>;
 
 /// A request for a new block.
@@ -105,7 +105,7 @@ pub(super) struct BuildRequest {
     pub(super) parent: B256,
     /// Timestamp of the block, in seconds.
     pub(super) timestamp: u64,
-    /// The fee recipient; `None` for that of the parent.
+    /// The fee recipient; `None` uses that of the parent.
     pub(super) beneficiary: Option<Address>,
     /// Candidates, best first.
     pub(super) txs: Vec<Arc<RecoveredTx>>,
@@ -116,13 +116,13 @@ pub(super) struct BuildRequest {
 pub(super) enum BlockRequest {
     /// Return to an earlier block.
     Undo(UndoRequest),
-    /// Return to an earlier block when the index has been rebuilt.
+    /// Return to an earlier block once the index has been rebuilt.
     UndoAfter(UndoRequest, Arc<Rebuild>),
     /// Execute and seal a block.
     Give(Box<GivenBlock>),
     /// Build a block.
     Build(Box<BuildRequest>),
-    /// Make an unfinished block the head.
+    /// Make an unfinished block, or an ancestor of the head, the head.
     Choose { hash: B256, transactions: UndoneTransactions, answer: HeadAnswer },
     /// Drop an unfinished block and its descendants.
     Abandon(B256),
@@ -140,14 +140,14 @@ impl fmt::Debug for BlockRequest {
     }
 }
 
-/// A choice on its way through the stages.
+/// A choice of the head, as it passes through the stages.
 #[derive(Debug)]
 pub(super) struct Choice {
     /// The hash of the block that becomes the head.
     head: B256,
-    /// The blocks that become part of the chain, oldest first, by the states after them.
+    /// The blocks that become part of the chain, oldest first, identified by their post-states.
     pub(super) chosen: Vec<LayerId>,
-    /// The unfinished blocks that do not descend from the new head, by the states after them.
+    /// The unfinished blocks that do not descend from the new head, identified by their post-states.
     pub(super) dropped: Vec<LayerId>,
     answer: Mutex<Option<HeadAnswer>>,
 }

@@ -39,17 +39,17 @@ use storage::TrieCheckpoint;
 use transactions::Senders;
 use verify::Recoverer;
 
-/// What stages are created from, and the stages created so far.
+/// The parts that stages are created from, and the stages created so far.
 pub(super) struct PipelineBuilder<'a> {
     home: &'a Home,
     pub(super) options: Options,
-    /// The head.
+    /// The view of the head.
     view: View,
     pub(super) published: Published,
     pub(super) stop: Arc<AtomicBool>,
-    /// Newest block whose changes are in the index.
+    /// Number of the newest block whose changes are in the index.
     flushed: Arc<AtomicU64>,
-    /// Block of the newest trie checkpoint in the index.
+    /// Block number of the newest trie checkpoint in the index.
     trie_written: Arc<AtomicU64>,
     /// Separates blocks that are flushed from those that may be undone.
     floor: UndoFloor,
@@ -94,7 +94,7 @@ impl<'a> PipelineBuilder<'a> {
         meter
     }
 
-    /// Recovery on behalf of RPC calls, counted by the meter of the recover stage.
+    /// Creates the recovery of transactions from RPC calls, which the meter of the recover stage counts.
     pub(super) fn submissions(
         &self,
         out: Outbox<Vec<Recovered>>,
@@ -120,7 +120,7 @@ impl<'a> PipelineBuilder<'a> {
         self.workers.push(worker.runs(stage));
     }
 
-    /// Reads block files, if there are any; returns the progress.
+    /// Creates the stage that reads block files, if there are any; returns its progress.
     pub(super) fn source(
         &mut self,
         worker: Worker,
@@ -137,7 +137,7 @@ impl<'a> PipelineBuilder<'a> {
         progress
     }
 
-    /// One stage per worker, all with the same ring ends.
+    /// Creates one recover stage per worker; all of them share the same ring ends.
     pub(super) fn recover(&mut self, workers: Vec<Worker>, ports: recover::Ports) {
         self.meters.push(Arc::clone(&self.recovered));
         for worker in workers {
@@ -191,7 +191,7 @@ impl<'a> PipelineBuilder<'a> {
         Ok(())
     }
 
-    /// An empty cache of recent accounts, sized for the current state.
+    /// Creates an empty cache of recent accounts, sized for the current state.
     fn recent(&self) -> Result<RecentState, HomeError> {
         if self.home.caches.is_none() {
             return Ok(RecentState::default());
@@ -199,12 +199,12 @@ impl<'a> PipelineBuilder<'a> {
         let mut recent = RecentState::new(self.home.config.storage.recent_accounts());
         let accounts = self.home.index.reader()?.accounts()?;
         recent.reserve(usize::try_from(accounts).unwrap_or(usize::MAX));
-        // The index may lack blocks of the view, and the cache does not contain their changes either.
+        // The index may lack blocks of the view, and so does the empty cache.
         recent.forget(self.view.number());
         Ok(recent)
     }
 
-    /// The engine that decides when blocks are produced, if any are.
+    /// Creates the engine that decides when blocks are produced, if this node produces any.
     fn engine(&self, now: SystemTime) -> Option<Box<dyn Engine>> {
         let (empty, rules) = (self.home.config.engine.empty_blocks, self.home.spec.rules);
         let solo = Solo::new(self.options.mining.clone()?, empty, rules, now);

@@ -17,7 +17,7 @@ pub type Submitted = Result<B256, Box<Reject>>;
 pub(super) struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    /// Counts one more, unless there are already `max`.
+    /// Counts one more transaction, unless `max` are already in flight.
     pub(super) fn within(max: usize, count: &Arc<AtomicUsize>) -> Option<Self> {
         let guard = Self(Arc::clone(count));
         (guard.0.fetch_add(1, Relaxed) < max).then_some(guard)
@@ -30,8 +30,8 @@ impl Drop for InFlight {
     }
 }
 
-/// The caller that waits for the result of a submission. The submission counts as in flight until this is
-/// dropped, even if the caller has disconnected.
+/// The caller that waits for the result of a submission. The submission counts as in flight until this value
+/// is dropped, even if the caller has disconnected.
 #[derive(Debug)]
 pub struct Caller {
     answer: oneshot::Sender<Submitted>,
@@ -40,7 +40,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Creates a pair. The receiver gets the result, or an error if the caller is dropped without one.
+    /// Creates a caller and the receiver of its result, which fails if the caller is dropped without a result.
     pub(super) fn new(
         in_flight: InFlight,
         submitter: Submitter,

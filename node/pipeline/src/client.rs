@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::sync::{broadcast, oneshot, watch};
 
-/// Submits transactions and queries the mempool, from any thread.
+/// A handle for submitting transactions and querying the mempool, from any thread.
 #[derive(Clone)]
 pub struct PoolClient {
     pub(super) submissions: Arc<Submissions>,
@@ -31,7 +31,7 @@ pub struct PoolClient {
     pub(super) combining: CombiningStage,
     pub(super) arrivals: broadcast::Sender<Arrival>,
     pub(super) settings: watch::Receiver<NextBlockSettings>,
-    /// Where transactions are submitted instead of this node's pool.
+    /// The mempool to which transactions are submitted instead of this node's own.
     pub(super) forwarder: Option<Arc<dyn TransactionForwarder>>,
     pub(super) stop: Arc<AtomicBool>,
 }
@@ -40,13 +40,13 @@ pub struct PoolClient {
 pub trait TransactionForwarder: fmt::Debug + Send + Sync {
     /// Submits a raw transaction and waits for the answer of that mempool.
     fn submit(&self, raw: Bytes) -> Pin<Box<dyn Future<Output = Submitted> + Send + '_>>;
-    /// [`PoolClient::nonce`] of that mempool; `None` if queries are not forwarded.
+    /// Returns [`PoolClient::nonce`] of that mempool; `None` if queries are not forwarded.
     fn nonce(&self, sender: Address) -> Pin<Box<dyn Future<Output = PooledNonce> + Send + '_>>;
-    /// [`PoolClient::counts`] of that mempool; `None` if queries are not forwarded.
+    /// Returns [`PoolClient::counts`] of that mempool; `None` if queries are not forwarded.
     fn counts(&self) -> Pin<Box<dyn Future<Output = PoolCounts> + Send + '_>>;
 }
 
-/// A nonce after pooled transactions.
+/// The sender's next nonce after its pooled transactions.
 pub type PooledNonce = Result<Option<u64>, Reject>;
 /// The numbers of executable transactions, and of those behind a nonce gap.
 pub type PoolCounts = Result<Option<(usize, usize)>, Reject>;
@@ -63,7 +63,7 @@ impl PoolClient {
         self.submissions.submit(raw, Submitter::Client).await
     }
 
-    /// Does the same as [`Self::submit`] with a transaction that another validator has sent.
+    /// Submits a transaction that another validator has sent. Unlike [`Self::submit`], never forwards it.
     pub async fn submit_of_validator(&self, raw: Bytes) -> Submitted {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Reject::Busy("the node is stopping").into());
@@ -71,17 +71,17 @@ impl PoolClient {
         self.submissions.submit(raw, Submitter::Validator).await
     }
 
-    /// Every transaction that the pool accepts from now on. A receiver that is too slow loses the oldest
-    /// ones.
+    /// Subscribes to every transaction that the pool accepts from now on. A receiver that is too slow loses the
+    /// oldest ones.
     pub fn arrivals(&self) -> broadcast::Receiver<Arrival> {
         self.arrivals.subscribe()
     }
 
-    /// The sender's next nonce after its pooled transactions and the newest executed block, which may not be
-    /// published yet; `None` if there is no pool.
+    /// Returns the sender's next nonce after its pooled transactions and the newest executed block, which may not
+    /// be published yet; `None` if there is no pool.
     ///
     /// # Errors
-    /// If too many queries are waiting; likewise for the following methods.
+    /// If too many queries are waiting. The same applies to the following methods.
     pub async fn nonce(&self, sender: Address) -> PooledNonce {
         if let Some(forwarder) = &self.forwarder {
             return forwarder.nonce(sender).await;
@@ -89,7 +89,7 @@ impl PoolClient {
         self.ask(|reply| PoolQuery::Nonce(sender, reply)).await
     }
 
-    /// [`Self::nonce`] of this node's own pool, for a thread that may block.
+    /// Returns [`Self::nonce`] of this node's own pool and blocks the thread until it is known.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -101,7 +101,7 @@ impl PoolClient {
         Ok(answer.and_then(|answer| answer.blocking_recv().ok()))
     }
 
-    /// The pooled transaction with this hash.
+    /// Returns the pooled transaction with this hash.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -110,8 +110,8 @@ impl PoolClient {
         Ok(found.unwrap_or(Found::NotPooled { built: 0 }))
     }
 
-    /// The pooled transactions with these hashes, in the same order; `None` for a hash that is not pooled, and for all
-    /// of them if there is no pool.
+    /// Returns the pooled transactions with these hashes, in the same order; `None` for a hash that is not pooled, and
+    /// for every hash if there is no pool.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -121,7 +121,7 @@ impl PoolClient {
         Ok(known.unwrap_or_else(|| vec![None; count]))
     }
 
-    /// The pooled transactions of `sender`, or of all senders in any order.
+    /// Returns the pooled transactions of `sender`, or of all senders in any order.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -129,7 +129,7 @@ impl PoolClient {
         Ok(self.ask(|reply| PoolQuery::Content(sender, reply)).await?.unwrap_or_default())
     }
 
-    /// The best transactions for a part of the next block; `None` if there is no pool.
+    /// Returns the best transactions for a part of the next block; `None` if there is no pool.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -137,8 +137,8 @@ impl PoolClient {
         self.candidates_without(part, Vec::new()).await
     }
 
-    /// Does the same as [`Self::candidates`] for a block that follows others which are not part of the chain yet.
-    /// `taken` has the hashes of their transactions.
+    /// Does the same as [`Self::candidates`] for a block whose recent ancestors are not part of the chain yet. `taken`
+    /// holds the hashes of their transactions, which are not selected.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -156,7 +156,7 @@ impl PoolClient {
         self.combining.wake();
     }
 
-    /// Sends a request of a client of a development chain, and waits until it has taken effect. Requested blocks are
+    /// Sends a request from a client of a development chain, and waits until it has taken effect. Requested blocks are
     /// produced afterwards.
     ///
     /// # Errors
@@ -166,12 +166,12 @@ impl PoolClient {
         answer.unwrap_or(Err(DevelopError::NoProduction))
     }
 
-    /// What clients of a development chain have set for the next block. On other chains nothing is set.
+    /// Returns what clients of a development chain have set for the next block. On other chains, nothing is set.
     pub fn next_block_settings(&self) -> NextBlockSettings {
         *self.settings.borrow()
     }
 
-    /// How full the pool is.
+    /// Returns how full the pool is.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -179,8 +179,8 @@ impl PoolClient {
         Ok(self.ask(PoolQuery::Level).await?.unwrap_or_default())
     }
 
-    /// The numbers of executable transactions, and of those behind a nonce gap, in the mempool to which this node
-    /// submits transactions.
+    /// Returns the numbers of executable transactions and of those behind a nonce gap, in the mempool to which this
+    /// node submits transactions.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -192,12 +192,12 @@ impl PoolClient {
         Ok((level.pending, level.queued))
     }
 
-    /// Whether the node is stopping: it finishes the transactions that it has accepted, and accepts no others.
+    /// Returns whether the node is stopping: it finishes the transactions that it has accepted, and accepts no more.
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The executable transactions by price. This reads the whole pool, which takes some milliseconds.
+    /// Returns the executable transactions, grouped by price. This reads the whole pool, which takes some milliseconds.
     ///
     /// # Errors
     /// See [`Self::nonce`].
@@ -211,7 +211,7 @@ impl PoolClient {
         query: impl FnOnce(oneshot::Sender<T>) -> PoolQuery,
     ) -> Result<Option<T>, Reject> {
         match self.put(query)? {
-            // The end of the pipeline drops the query.
+            // If the pipeline ends, the query is dropped.
             Some(answer) => Ok(answer.await.ok()),
             None => Ok(None),
         }

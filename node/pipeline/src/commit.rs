@@ -2,7 +2,7 @@
 //!
 //! Input: sealed blocks, in order.
 //! Output: layers for flush, and the new view for readers.
-//! State: the only writer of the chain environment.
+//! State: the chain environment, of which this stage is the only writer.
 //! Limits: one group of blocks per write transaction.
 //! Back-pressure: layers wait for flush up to the ring's depth, and then blocks wait here.
 
@@ -31,15 +31,15 @@ use std::{
 };
 use storage::{BlockRecord, ChainDb};
 
-/// Maximum number of blocks in one write transaction, which share one fsync and all wait for it.
+/// Maximum number of blocks in one write transaction. They share one fsync, and all of them wait for it.
 const GROUP_BLOCKS: usize = 64;
-/// Approximate maximum bytes of bodies in one write transaction, in addition to receipts.
+/// Approximate maximum bytes of block bodies in one write transaction, not counting receipts.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
 /// Maximum number of undone blocks whose logs are reported as removed, the newest ones: as many as
 /// `storage.undo-blocks` can be.
 const MAX_REPORTED_BLOCKS: u64 = 1024;
-/// Time between two checks of whether the journal has the transactions of undone blocks, or the mempool has paused.
+/// Polling interval while waiting for ante to journal the transactions of undone blocks, or to pause.
 const ANTE_WAIT: Duration = Duration::from_millis(1);
 
 /// Totals of the blocks that this run made durable.
@@ -50,12 +50,12 @@ pub struct CommittedTotals {
 }
 
 impl CommittedTotals {
-    /// Transactions of the blocks.
+    /// Returns the number of transactions in the blocks.
     pub fn transactions(&self) -> u64 {
         self.transactions.load(Ordering::Relaxed)
     }
 
-    /// Gas used by the blocks.
+    /// Returns the gas used by the blocks.
     pub fn gas(&self) -> u64 {
         self.gas.load(Ordering::Relaxed)
     }
@@ -75,9 +75,9 @@ pub(super) struct Commit {
     certifier: Option<Arc<dyn Certify>>,
     ports: Ports,
     totals: Arc<CommittedTotals>,
-    /// An undo that follows the blocks taken so far.
+    /// An undo that takes effect after the blocks taken so far.
     undo: Option<Arc<Undo>>,
-    /// A rebuild of the index that follows the blocks taken so far.
+    /// A rebuild of the index that takes effect after the blocks taken so far.
     rebuild: Option<Arc<Rebuild>>,
     /// A choice whose blocks are among those taken so far.
     choice: Option<Arc<Choice>>,
@@ -137,7 +137,7 @@ impl Commit {
         group
     }
 
-    /// Makes blocks durable and publishes the newest.
+    /// Makes a group of blocks durable and publishes the newest one.
     fn append(&mut self, group: Vec<SealedBlock>) -> Result<(), Fault> {
         self.meter.count_received(group.len());
         let mut records = Vec::with_capacity(group.len());
@@ -155,7 +155,7 @@ impl Commit {
             newest = Some(block.view);
         }
         self.disk.write(|| self.chain.append(&records))?;
-        // Counted and published only now, because the blocks have just become durable.
+        // Count and publish the blocks only now that they are durable.
         self.totals.add(transactions, gas);
         if let Some(view) = newest {
             self.published.publish(view);
@@ -172,12 +172,12 @@ impl Commit {
         self.certifier.as_ref()?.certificate(block)
     }
 
-    /// Removes the blocks above the undo's block, in one transaction, and publishes that block.
+    /// Removes the blocks above the target of the undo in one transaction, and publishes the target.
     fn undo(&mut self, undo: Arc<Undo>) -> Result<(), Fault> {
         let branch = self.undone_branch(undo.number())?;
         self.disk.write(|| self.chain.truncate_after(undo.number()))?;
         let View { head, state, .. } = undo.view.clone();
-        // Created after the removal, so that its readers need not check whether the block is still in the chain.
+        // Create it after the removal, so that its readers need not check whether the block is still in the chain.
         let chain = ChainView::new(self.chain.clone(), undo.number(), head.hash);
         self.published.publish_undo(View { head, state, chain, undone: 0 }, branch);
         undo.report();
@@ -185,7 +185,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Reads what subscribers receive about the newest undone blocks, which are above `ancestor`.
+    /// Reads the data about the newest undone blocks, those above `ancestor`, that subscribers receive.
     fn undone_branch(&self, ancestor: u64) -> Result<UndoneBranch, Fault> {
         let view = self.published.load();
         let blocks = view.blocks()?;

@@ -1,4 +1,4 @@
-//! Requests of the clients of a development chain, which set time and accounts and have blocks produced.
+//! Requests from clients of a development chain, which set the time and accounts and request blocks.
 
 use alloy_primitives::{Address, B256};
 use consensus::next_timestamp;
@@ -17,7 +17,7 @@ pub(super) const MAX_BLOCKS_AT_ONCE: u64 = 100_000;
 /// Maximum number of seconds by which the clock is ahead of that of the machine: about a thousand years.
 pub(super) const MAX_CLOCK_OFFSET_S: u64 = 1000 * 366 * 86_400;
 
-/// What clients of a development chain set for the next blocks.
+/// The settings that clients of a development chain have made for the next blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextBlockSettings {
     /// The clock.
@@ -31,23 +31,23 @@ pub struct NextBlockSettings {
 pub struct HeaderSettings {
     /// The base fee, in wei.
     pub base_fee: Option<u64>,
-    /// The fee recipient, also of the blocks after it.
+    /// The fee recipient, which later blocks inherit.
     pub coinbase: Option<Address>,
     /// The random value (EIP-4399).
     pub prev_randao: Option<B256>,
 }
 
-/// What is set in one block.
+/// The settings of one block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockSettings {
-    /// Accounts, before the first transaction.
+    /// Accounts to set before the first transaction.
     pub(super) accounts: Vec<AccountOverride>,
     /// Fields of the header.
     pub(super) header: HeaderSettings,
 }
 
 impl BlockSettings {
-    /// The flags of a block with these settings.
+    /// Returns the flags of a block with these settings.
     pub(super) fn flags(&self) -> BlockFlags {
         let sets_header = self.header != HeaderSettings::default();
         let sets_state = !self.accounts.is_empty();
@@ -59,8 +59,8 @@ impl BlockSettings {
 /// The clock of a development chain, relative to that of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DevelopmentClock {
-    /// Seconds that are added to the time of the machine. Not negative after a restart, because the clock then
-    /// continues from the head only if the head is ahead.
+    /// Seconds to add to the machine's time. Never negative after a restart, because the clock then continues
+    /// from the head only if the head is ahead.
     pub offset_s: i64,
     /// The timestamp of the next block, if it was set.
     pub next_timestamp: Option<u64>,
@@ -69,7 +69,7 @@ pub struct DevelopmentClock {
 }
 
 impl DevelopmentClock {
-    /// The timestamp of a block that is produced now, at least `step` seconds after its parent if it is not set.
+    /// Returns the timestamp of a block produced now: if not set, at least `step` seconds after that of its parent.
     pub fn timestamp(&self, now: SystemTime, parent: u64, step: u64) -> u64 {
         match (self.next_timestamp, self.interval_s) {
             (Some(set), _) => set,
@@ -78,15 +78,15 @@ impl DevelopmentClock {
         }
     }
 
-    /// Lets time continue from `timestamp`, at most [`MAX_CLOCK_OFFSET_S`] ahead of `now`. The limit applies because
-    /// intervals can lead to any timestamp.
+    /// Moves the clock so that time continues from `timestamp`, at most [`MAX_CLOCK_OFFSET_S`] ahead of `now`. The
+    /// limit applies because intervals can lead to any timestamp.
     pub(super) fn continue_from(&mut self, timestamp: u64, now: SystemTime) {
         let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         let offset = signed(timestamp).saturating_sub(signed(seconds(now)));
         self.offset_s = offset.min(MAX_CLOCK_OFFSET_S as i64);
     }
 
-    /// The time of the chain.
+    /// Returns the time of the chain.
     fn moved(&self, now: SystemTime) -> SystemTime {
         let offset = Duration::from_secs(self.offset_s.unsigned_abs());
         let moved = match self.offset_s < 0 {
@@ -97,7 +97,7 @@ impl DevelopmentClock {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since the Unix epoch.
 pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -117,7 +117,7 @@ pub enum Develop {
     IncreaseTime(u64),
     /// Set the timestamp of the next block.
     SetNextTimestamp(u64),
-    /// Set the seconds from each block to the next. With `None`, the clock decides again.
+    /// Set the number of seconds from each block to the next. With `None`, the clock decides again.
     SetTimestampInterval(Option<u64>),
     /// Set the base fee of the next block, in wei.
     SetNextBaseFee(u64),
@@ -132,7 +132,7 @@ pub enum Develop {
     Submit(Arc<RecoveredTx>),
     /// Remove a transaction from the pool.
     DropTransaction(B256),
-    /// Produce no block until [`Self::Restore`].
+    /// Produce no block until [`Self::Resume`] or [`Self::Restore`].
     Suspend,
     /// Replace the pool and the settings of the next block, and produce blocks again.
     Restore(Vec<Arc<RecoveredTx>>, NextBlockSettings),
@@ -143,7 +143,7 @@ pub enum Develop {
 /// The state after a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Developed {
-    /// What is set for the next block.
+    /// The settings of the next block.
     pub settings: NextBlockSettings,
     /// The number of the last block that was requested or is in production. While production is suspended, requested
     /// blocks do not count.
@@ -152,7 +152,7 @@ pub struct Developed {
     pub dropped: bool,
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DevelopError {
@@ -186,5 +186,5 @@ pub enum DevelopError {
     },
 }
 
-/// Receives the result of a request.
+/// The channel for the result of a request.
 pub(super) type DevelopReply = oneshot::Sender<Result<Developed, DevelopError>>;

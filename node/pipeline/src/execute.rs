@@ -1,15 +1,15 @@
 //! Execute: executes blocks on their parent's state.
 //!
-//! Input: imported blocks with their senders in order, proposals to produce a block, requests of block clients,
-//! and what seal reports: the hashes of produced blocks, and its verdicts on given ones.
+//! Input: imported blocks with their senders in order, proposals to produce a block, requests from block clients,
+//! and reports from seal: the hashes of produced blocks, and the verdicts on given ones.
 //! Output: executed blocks, undos, rebuilds and choices.
 //! State: the execution head, the hashes of the last 256 blocks, recently used accounts and slots, unfinished
-//! blocks; before Byzantium, whose receipts contain state roots, a trie of its own.
+//! blocks; for blocks before Byzantium, whose receipts contain state roots, also a separate trie.
 //! Limits: one block; the maximum number of unfinished blocks; the caches of recent state have a fixed size.
-//! Back-pressure: takes no block.
+//! Back-pressure: stops taking blocks.
 //!
-//! A block is produced while its parent is being sealed. The parent's hash is set at the end, or the block is
-//! postponed until the hash is known (see [`evm::ParentUnknown`]).
+//! A block can be produced while its parent is being sealed. The parent's hash is filled in at the end, or the block
+//! is postponed until the hash is known (see [`evm::ParentUnknown`]).
 
 mod branches;
 mod head;
@@ -69,18 +69,18 @@ pub(super) struct Execute {
     proposals: Inbox<Proposal>,
     headers: Inbox<FromSeal>,
     requests: Inbox<BlockRequest>,
-    /// A request that waits until every executed block is durable.
+    /// The request that is being answered, for example one that waits until every executed block is durable.
     request: Option<BlockRequest>,
     /// Given and built blocks that have not been chosen yet.
     unfinished: Unfinished,
     /// A block that was built on request and is being sealed. Other requests wait for its hash.
     being_built: Option<UnfinishedBlock>,
-    /// Blocks that the stages behind must drop, by the states after them: those that seal has refused, with their
-    /// descendants, and built blocks that are equal to an unfinished one.
+    /// Blocks that the later stages must drop, identified by their post-states: those that seal has refused, with
+    /// their descendants, and built blocks that are equal to an unfinished one.
     refused: Vec<LayerId>,
     floor: UndoFloor,
     published: Published,
-    /// Set when the pipeline is to end.
+    /// Set when the pipeline must shut down.
     stop: Arc<AtomicBool>,
     /// A block that waits for the hash of the execution head.
     deferred: Option<Deferred>,
@@ -88,7 +88,7 @@ pub(super) struct Execute {
     meter: Arc<Meter>,
 }
 
-/// A block whose parent, the execution head, has no known hash yet.
+/// A block whose parent, the execution head, does not have a hash yet.
 #[derive(Debug)]
 enum Deferred {
     /// The block was executed. Only the parent's hash is missing.
@@ -101,13 +101,13 @@ enum Deferred {
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) spec: Arc<ChainSpec>,
-    /// The caches that executions share; `None` in plain mode.
+    /// The caches shared by all executions; `None` in plain mode.
     pub(super) caches: Option<Arc<ExecutionCaches>>,
     /// Caches of recently used state, empty at the start.
     pub(super) recent: RecentState,
     /// The last flushed block.
     pub(super) flushed: Arc<AtomicU64>,
-    /// Limits the memory of the trie for state roots in receipts.
+    /// Maximum memory of the trie for state roots in receipts.
     pub(super) trie_cache_bytes: u64,
     /// The newest durable block.
     pub(super) published: Published,
@@ -130,7 +130,7 @@ pub(super) struct Ports {
 struct ProducedBlock {
     header: Header,
     txs: Vec<Arc<RecoveredTx>>,
-    /// Candidates left out, with the reason.
+    /// Candidates left out, each with the reason.
     skipped: Vec<(B256, String)>,
     executed: Executed,
     modules_outcome: Option<ModulesOutcome>,
@@ -218,7 +218,7 @@ impl Execute {
         }
         let executed =
             self.advance(imported.block, origin, txs, Vec::new(), executed, modules_outcome);
-        // The trie is updated now and not at the next block: until then the index may overtake it, and may replace
+        // Update the trie now rather than at the next block. By then the index may have overtaken it and replaced
         // records that the trie has not loaded.
         self.roots.follow(carries_roots, &self.head).map_err(unreadable)?;
         Ok(executed)
@@ -264,13 +264,13 @@ impl Execute {
         }
     }
 
-    /// Receipts before Byzantium contain the state root after their transaction.
+    /// Returns whether the receipts contain the state root after their transaction, as they did before Byzantium.
     fn carries_roots(&self, header: &Header) -> bool {
         let merged = header.difficulty.is_zero();
         self.spec.fork(header.number, header.timestamp, merged) < Fork::Byzantium
     }
 
-    /// Checks everything that does not require execution.
+    /// Checks everything that can be checked without executing the block.
     fn check(&self, block: &Block) -> Result<(), BlockReason> {
         let header = &block.header;
         validate_header(&self.spec, &self.head.parent(), header)?;
@@ -279,7 +279,7 @@ impl Execute {
         Ok(())
     }
 
-    /// Executes a proposal, with the parent's hash or before it is known.
+    /// Executes a proposal, even if the parent's hash is not known yet.
     ///
     /// # Panics
     /// If the proposal does not have the number of the next block.
@@ -372,7 +372,7 @@ impl Execute {
         ExecutedBlock { flags, ..executed }
     }
 
-    /// The next imported block in sequence, if it has arrived.
+    /// Takes the next imported block in sequence, if it has arrived.
     fn next_imported(&mut self) -> Option<RecoveredBlock> {
         if let Some(block) = self.blocks.take() {
             self.reorder.put(block.seq, block);
@@ -458,7 +458,7 @@ impl Stage for Execute {
             return Ok(Progress::Blocked);
         }
         if !self.refused.is_empty() {
-            // The stages behind still hold data of these blocks.
+            // The later stages still hold data of these blocks.
             self.out.send(InOrder::Drop(mem::take(&mut self.refused)));
             return Ok(Progress::Worked);
         }

@@ -16,13 +16,13 @@ use std::{
     },
 };
 
-/// Why a block was refused. It was not stored.
+/// The refusal of a block, which was not stored.
 #[derive(Debug, thiserror::Error)]
 #[error("block {number} ({hash}) refused: {reason}")]
 pub struct BlockFault {
-    /// Its number, as stated in its header.
+    /// The block's number, as stated in its header.
     pub number: u64,
-    /// Its hash.
+    /// The block's hash.
     pub hash: B256,
     /// The reason.
     pub reason: BlockReason,
@@ -51,14 +51,14 @@ pub enum BlockReason {
     },
 }
 
-/// Why a stage stopped.
+/// The fault that stopped a stage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A block was refused.
     #[error(transparent)]
     Block(#[from] BlockFault),
-    /// A file of blocks cannot be read, is truncated, is not RLP, or has a block that competes with the chain.
+    /// A file of blocks cannot be read, is truncated, is not RLP, or contains a block that competes with the chain.
     #[error("{file}: {reason}")]
     BlockFile {
         /// The file.
@@ -102,7 +102,7 @@ pub enum Fault {
     },
 }
 
-/// Why a server cannot listen on its address.
+/// The reason why a server cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
 #[error("{server} on {address} ({flag}): {source}")]
 pub struct ListenError {
@@ -116,14 +116,14 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// The reasons for all addresses, and the remedy.
+/// Lists the reasons for all addresses, and the remedy.
 fn listen_errors(errors: &[ListenError]) -> String {
     let reasons = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let remedy = match errors {
         [error] => format!("set another address with {}", error.flag),
         _ => "set other addresses with these flags".to_owned(),
     };
-    // An error without an OS error number is not from the system: the node itself uses the address.
+    // An error without an OS error number does not come from the system: the node itself uses the address.
     let is_in_use = |error: &ListenError| {
         error.source.kind() == io::ErrorKind::AddrInUse && error.source.raw_os_error().is_some()
     };
@@ -135,7 +135,7 @@ fn listen_errors(errors: &[ListenError]) -> String {
     format!("{reasons}: {remedy}{stop}")
 }
 
-/// Why a pipeline could not be started.
+/// The reason why a pipeline could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The home folder could not be read.
@@ -147,7 +147,7 @@ pub enum StartError {
 }
 
 impl Fault {
-    /// The fault for a caught panic.
+    /// Creates the fault for a caught panic.
     pub(super) fn panicked(stage: &'static str, panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -155,8 +155,8 @@ impl Fault {
     }
 }
 
-/// Stores the first fault of a pipeline and stops its input. Stages before the fault then run out of input,
-/// and stages behind it finish their work.
+/// Stores the first fault of a pipeline and stops its input. Stages before the faulty one then run out of input,
+/// and stages after it finish their work.
 #[derive(Clone, Debug)]
 pub(super) struct FaultCell {
     first: Arc<Mutex<Option<Fault>>>,
@@ -165,13 +165,13 @@ pub(super) struct FaultCell {
 }
 
 impl FaultCell {
-    /// A cell that sets `stop` at the first fault.
+    /// Creates a cell that sets `stop` at the first fault.
     pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
         Self { first: Arc::default(), set: Arc::default(), stop }
     }
 
     /// Stores `fault` if it is the first in block order. A later stage may refuse a block after an earlier
-    /// stage refused a descendant of it.
+    /// stage has already refused one of its descendants.
     pub(crate) fn put(&self, fault: Fault) {
         self.stop.store(true, Ordering::Relaxed);
         self.set.store(true, Ordering::Relaxed);
@@ -179,7 +179,7 @@ impl FaultCell {
         let is_first = match (&*first, &fault) {
             (None, _) => true,
             (Some(Fault::Block(kept)), Fault::Block(new)) => new.number < kept.number,
-            // A block that could not be sealed or committed explains faults of its descendants.
+            // If a block could not be sealed or committed, that explains the faults of its descendants.
             (Some(Fault::Block(_)), Fault::Write(_) | Fault::Read(_) | Fault::Panic { .. }) => true,
             // Blocks read from a file precede the fault that ended the file.
             (Some(Fault::BlockFile { .. }), _) => true,

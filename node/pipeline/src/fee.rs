@@ -5,7 +5,7 @@
 //! update of an unfinished block is sent when the block is chosen; all others are sent before the block is sealed.
 //! State: the chain's rules, and the head updates of unfinished blocks.
 //! Limits: one block; the maximum number of unfinished blocks.
-//! Back-pressure: takes no block.
+//! Back-pressure: stops taking blocks.
 
 use super::{
     batch::{ExecutedBlock, HeadUpdate, InOrder, NextBlockParent, Origin},
@@ -27,7 +27,7 @@ use std::{
 pub(super) struct Fee {
     spec: Arc<ChainSpec>,
     ports: Ports,
-    /// The head updates of unfinished blocks, by the state after them.
+    /// The head updates of unfinished blocks, by post-state.
     unfinished: HashMap<LayerId, HeadUpdate>,
     /// The head updates of chosen blocks, which are sent before any other message.
     updates: VecDeque<HeadUpdate>,
@@ -54,7 +54,7 @@ impl Fee {
     }
 }
 
-/// What the mempool needs to know about a block.
+/// Creates the head update, which holds what the mempool needs to know about a block.
 fn head_update(block: &mut ExecutedBlock) -> HeadUpdate {
     let parent = NextBlockParent {
         header: Arc::new(block.block.header.clone()),
@@ -104,7 +104,7 @@ impl Stage for Fee {
             Some(InOrder::Rebuild(rebuild)) => {
                 match &mut self.ports.heads {
                     Some(heads) => heads.send(InOrder::Rebuild(Arc::clone(&rebuild))),
-                    // Without a mempool nothing has to pause.
+                    // Without a mempool, nothing has to pause.
                     None => rebuild.set_paused(),
                 }
                 self.ports.priced.send(InOrder::Rebuild(rebuild));

@@ -1,10 +1,10 @@
 //! Flush: writes the layers of committed blocks into the index environment, in batches.
 //!
 //! Input: layers of committed blocks in order, undos, and checkpoints of the trie.
-//! Output: the number of the last flushed block, up to which views drop their layers, and that of the last
-//! checkpoint written.
-//! State: the only writer of the index environment; collected layers; the newest layers, which are kept back
-//! because their blocks may be undone; a checkpoint whose block is not flushed yet.
+//! Output: the number of the last flushed block, up to which views drop their layers, and the block number of the
+//! last checkpoint written.
+//! State: the index environment, of which this stage is the only writer; collected layers; the newest layers, which
+//! are kept back because their blocks may be undone; a checkpoint whose block is not flushed yet.
 //! Limits: changes and blocks collected before a write; blocks and bytes kept back; one checkpoint.
 //! Back-pressure: during a write, layers wait in the ring, and then blocks wait in commit.
 
@@ -29,17 +29,17 @@ use std::{
 };
 use storage::{ChainDb, IndexDb, TrieCheckpoint};
 
-/// A write is due when the number of changes is the number of the state's accounts and slots divided by this, so
-/// that sorted writes share pages and repeated changes are written once. A page holds some 50 entries and is
-/// written as a whole, so with a fifth of the state a change costs 400 bytes of pages. Above ten million entries
-/// [`MAX_FLUSH_WEIGHT`] applies, and a change costs more.
+/// A write is due when the number of changes reaches the number of accounts and slots in the state divided by this, so
+/// that sorted writes share pages and repeated changes are written once. A page holds some 50 entries and is always
+/// written whole, so if a fifth of the state has changed, each change costs 400 bytes of pages. Above ten million
+/// entries, [`MAX_FLUSH_WEIGHT`] applies, and a change costs more.
 const FLUSH_STATE_DIVISOR: u64 = 5;
 /// Minimum and maximum of the number of changes at which a write is due. A change costs about 160 bytes in its
 /// layer, and must be read again after a restart. A million changes are half a million transfers, whose accounts
 /// change several times on average and are written once.
 const MIN_FLUSH_WEIGHT: usize = 1_000_000;
 const MAX_FLUSH_WEIGHT: usize = 2_000_000;
-/// Maximum number of blocks collected before a write. Limits how many layers a read walks, in addition to those
+/// Maximum number of blocks collected before a write. This limits how many layers a read walks, apart from those
 /// that are kept back and those that arrive during a write.
 const FLUSH_BLOCKS: usize = 128;
 /// Age of the oldest collected layer at which a write is due. It grows from the minimum at [`MIN_FLUSH_WEIGHT`] to the
@@ -61,7 +61,7 @@ pub(super) type ToFlush = InOrder<Layers>;
 pub(super) struct Flush {
     chain: ChainDb,
     index: IndexDb,
-    /// Limits the memory of the trie when the index is rebuilt.
+    /// Maximum memory of the trie while the index is being rebuilt.
     trie_bytes: u64,
     /// The index was rebuilt, and the undo to a block after its end has not arrived yet.
     is_rebuilt: bool,
@@ -70,18 +70,18 @@ pub(super) struct Flush {
     checkpoints: Inbox<TrieCheckpoint>,
     /// A checkpoint whose block may not be flushed or even durable yet.
     checkpoint: Option<TrieCheckpoint>,
-    /// Block of the last checkpoint written.
+    /// Block number of the last checkpoint written.
     trie_written: Arc<AtomicU64>,
-    /// Layers to be written, oldest first, and their number of changes.
+    /// Layers to be written, oldest first, and the number of changes in them.
     collected: Vec<Arc<Layer>>,
     weight: usize,
-    /// Newer layers, which are kept back, and their number of changes.
+    /// Newer layers, which are kept back, and the number of changes in them.
     kept_back: VecDeque<Arc<Layer>>,
     weight_kept_back: usize,
     /// Maximum number of blocks kept back.
     undo_blocks: usize,
     floor: UndoFloor,
-    /// Number of changes and age from which a write is due.
+    /// Number of changes at which a write is due, and age at which it is.
     due: (usize, Duration),
     oldest: Instant,
     meter: Arc<Meter>,
@@ -159,9 +159,9 @@ impl Flush {
             || self.layers.is_finished()
     }
 
-    /// The progress if no layer is waiting. When no more layers will arrive, checkpoints that are left after
-    /// a fault are of blocks that never became durable. They are dropped, because seal waits until they are
-    /// taken.
+    /// Returns the progress if no layer is waiting. When no more layers will arrive, any checkpoints that are left
+    /// after a fault belong to blocks that never became durable. They are dropped, because seal waits until they
+    /// are taken.
     fn progress_without_layers(&mut self) -> Progress {
         if !self.layers.is_finished() {
             return Progress::Idle;
@@ -188,7 +188,7 @@ impl Flush {
         }
     }
 
-    /// Permits the oldest layer that is kept back to be written.
+    /// Moves the oldest layer that is kept back to the collected ones, which may be written.
     fn collect_oldest(&mut self) {
         let Some(layer) = self.kept_back.pop_front() else { return };
         if self.collected.is_empty() {
@@ -199,8 +199,8 @@ impl Flush {
         self.collected.push(layer);
     }
 
-    /// If seal waits until a checkpoint is taken, collects the layers up to the block of the checkpoint: no further
-    /// block would arrive and have them collected. These blocks cannot be undone any more.
+    /// If seal waits for a checkpoint to be taken, collects the layers up to the block of the checkpoint: no further
+    /// block would arrive that would cause them to be collected. These blocks can no longer be undone.
     fn unblock_seal(&mut self) {
         let Some(checkpoint) = self.checkpoint.as_ref().filter(|_| self.checkpoints.depth() > 0)
         else {
@@ -212,13 +212,13 @@ impl Flush {
         }
     }
 
-    /// Rebuilds the index from the chain, up to `undo_blocks` blocks below the block `to` of the rebuild. The old index
-    /// has the state of blocks that are about to be undone. Execute waits for the new one.
+    /// Rebuilds the index from the chain, up to the block that is `undo_blocks` below `rebuild.to`. The old index
+    /// contains the state of blocks that are about to be undone. Execute waits for the new one.
     fn rebuild(&mut self, rebuild: &Rebuild) -> Result<(), Fault> {
         self.collected.clear();
         self.kept_back.clear();
         (self.weight, self.weight_kept_back) = (0, 0);
-        // The trie of seal is not used any more.
+        // The trie in seal is no longer used.
         self.checkpoint = None;
         while self.checkpoints.take().is_some() {}
         let number = rebuild.to.saturating_sub(self.undo_blocks as u64);
@@ -262,7 +262,7 @@ impl Flush {
     }
 }
 
-/// How many changes to collect and for how long, if the state has `state_entries` accounts and slots.
+/// Returns how many changes to collect, and for how long, if the state has `state_entries` accounts and slots.
 fn due(state_entries: u64) -> (usize, Duration) {
     let part = usize::try_from(state_entries / FLUSH_STATE_DIVISOR).unwrap_or(MAX_FLUSH_WEIGHT);
     let weight = part.clamp(MIN_FLUSH_WEIGHT, MAX_FLUSH_WEIGHT);
@@ -295,7 +295,7 @@ impl Stage for Flush {
                 }
                 InOrder::Undo(undo) => self.undo(&undo),
                 InOrder::Rebuild(rebuild) => self.rebuild(&rebuild)?,
-                // Commit does not send these: chosen blocks arrive like others, and unfinished ones do not arrive.
+                // Commit does not send these: chosen blocks arrive like any others, and unfinished ones never arrive.
                 InOrder::Choose(_) | InOrder::Drop(_) => {}
             }
             if !self.collected.is_empty() && self.is_due() {
@@ -346,7 +346,7 @@ mod tests {
             trie_written: written,
         };
         let mut flush = Flush::new(chain, index, 0, ports, 0, UndoFloor::new(0), meter);
-        // Commit has failed, and seal still processes blocks that it received before.
+        // Commit has failed, but seal is still processing blocks that it received before.
         drop(layers);
         let mut trie = LiveTrie::new(EMPTY_ROOT_HASH, u64::MAX);
         for number in 5..=7 {

@@ -5,7 +5,7 @@
 //! State: the connections with their buffers.
 //! Limits: connections and memory, which the clients of all servers share ([`budget`]); frame size, replies
 //! waiting per connection, transactions and bytes per batch.
-//! Back-pressure: stops reading sockets, so that TCP slows the client down.
+//! Back-pressure: stops reading sockets, so that TCP flow control slows the clients down.
 //!
 //! A frame is a 4-byte big-endian length, followed by the EIP-2718 bytes. There is one reply per frame, in
 //! order: a status byte 0 and the 32-byte transaction hash, or a status byte 1, a 4-byte big-endian length
@@ -42,10 +42,10 @@ pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
 /// Maximum bytes of the transactions of a batch, excluding the last one. Together with the depth of the
 /// rings, this limits the memory of large transactions in flight.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
-/// How long replies are still written at shutdown to clients that read slowly.
+/// How long the stage keeps writing replies to slow clients at shutdown.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The name of this server in errors, and the flag of its address.
+/// The name of this server in errors, and the flag that sets its address.
 pub const INGEST_NAME: &str = "ingest";
 /// See [`INGEST_NAME`].
 pub const INGEST_FLAG: &str = "--ingest.address";
@@ -100,26 +100,26 @@ pub(super) struct Ingest {
     sockets: Sockets,
     events: Events,
     connections: BTreeMap<u64, Connection>,
-    /// Accepting failed, for example for lack of a file descriptor, and must be tried again: the kernel reports
-    /// the connections that are waiting only once.
+    /// Accepting failed, for example because no file descriptor was free, and must be tried again: the kernel reports
+    /// waiting connections only once.
     accept_again: bool,
     next_connection: u64,
-    /// The connection that was read last. The next batch begins with the one after it.
+    /// The connection that was read last. The next batch begins with the connection after it.
     last_read: u64,
-    /// Closes with this stage: RPC submissions end together with those of the sockets.
+    /// Closes when this stage stops reading, so that RPC submissions end together with those from the sockets.
     submissions: Option<Gate>,
     replies: Inbox<ReplyBatch>,
     out: Option<Outbox<RawBatch>>,
     batch: Vec<RawTx>,
     seq: u64,
     stop: Arc<AtomicBool>,
-    /// When all replies had been passed to their connections, after shutdown was requested.
+    /// The time at which, after a shutdown request, all replies had been passed to their connections.
     answered: Option<Instant>,
     meter: Arc<Meter>,
 }
 
 impl Ingest {
-    /// When `stop` is set, no new transactions are read. Replies to earlier ones are still sent.
+    /// Creates the stage. When `stop` is set, it reads no new transactions, but still sends replies to earlier ones.
     pub(super) fn new(
         sockets: Sockets,
         submissions: Gate,
@@ -233,7 +233,7 @@ impl Ingest {
         }
     }
 
-    /// Whether all replies have been written, or the time for it has passed.
+    /// Returns whether all replies have been written, or the time for writing them has passed.
     fn is_flushed(&mut self) -> bool {
         let since = self.answered.get_or_insert_with(Instant::now);
         since.elapsed() > LINGER || self.connections.values().all(Connection::is_flushed)
@@ -318,7 +318,7 @@ impl Stage for Ingest {
         if worked {
             return Ok(Progress::Worked);
         }
-        // The ante stage closes the replies when it has answered all transactions.
+        // Ante closes the ring of replies when it has answered all transactions.
         let over = self.out.is_none() && self.replies.is_finished() && self.is_flushed();
         Ok(if over { Progress::Finished } else { Progress::Idle })
     }

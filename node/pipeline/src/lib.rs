@@ -1,8 +1,8 @@
-//! The pipeline: stages connected by bounded rings. `topology` has the whole graph in one table. Each stage
+//! The pipeline: stages connected by bounded rings. `topology` defines the whole graph in one table. Each stage
 //! has its own file, whose documentation states its input, output, state, limits and back-pressure.
 //!
-//! Stages do not share state and do not wait for each other. They pass batches on, use credit, and park when
-//! idle. The loop around them is in `stage`.
+//! Stages do not share state and do not wait for each other. They pass batches on if they have credit, and park when
+//! idle. The loop that runs them is in `stage`.
 
 mod ante;
 mod batch;

@@ -1,5 +1,5 @@
-//! Counters of one stage. The stage updates them once per batch and not per transaction, except for refusals. A
-//! reader gets exact values of each counter, but not a consistent snapshot of all.
+//! Counters of one stage. The stage updates them once per batch rather than per transaction, except for refusals. A
+//! reader sees the exact value of each counter, but not a consistent snapshot of all of them.
 
 use super::recent_latency::RecentLatency;
 use std::{
@@ -28,7 +28,7 @@ pub(super) struct Meter {
 /// A snapshot of a [`Meter`].
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Reading {
-    /// The stage.
+    /// The name of the stage.
     pub name: &'static str,
     /// Items received.
     #[serde(rename = "in")]
@@ -46,7 +46,7 @@ pub struct Reading {
     pub blocked: u64,
     /// Items refused, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
-    /// Latency of a batch in the stage in the last minutes, in seconds: median, 99th percentile, maximum.
+    /// Latency of the stage's steps over the last minutes, in seconds: median, 99th percentile, maximum.
     pub latency_seconds: [f64; 3],
 }
 

@@ -1,4 +1,4 @@
-//! The modules of a native chain in one block: their update before its first transaction and after its last.
+//! The modules of a native chain in one block: how they are updated before the first transaction and after the last.
 
 use alloy_consensus::Header;
 use alloy_primitives::{Address, B256};
@@ -32,7 +32,7 @@ pub struct ModulesOutcome {
 }
 
 impl ModulesBlock {
-    /// Begins block `height` if the chain is a native one.
+    /// Begins block `height` if the chain is native.
     pub(super) fn of(spec: &ChainSpec, before: Option<&Modules>, height: u64) -> Option<Self> {
         let (native, before) = spec.native().zip(before)?;
         Some(Self::begin(native, before, height))
@@ -46,7 +46,7 @@ impl ModulesBlock {
         Self { events: events.map(StoredEvent::from).collect(), modules, height }
     }
 
-    /// The modules that transactions use.
+    /// Returns the modules that transactions use.
     pub(super) const fn modules(&self) -> &Modules {
         &self.modules
     }
@@ -67,7 +67,7 @@ impl ModulesBlock {
         Violation::number("baseFeePerGas", self.modules.market.base_fee_wei(), found)
     }
 
-    /// Ends the block: applies the updates decided in it, then updates the fee market.
+    /// Ends the block: applies the updates that were decided in it, then updates the fee market.
     pub(super) fn end(
         mut self,
         native: &Native,

@@ -20,7 +20,7 @@ pub struct Monitor {
 /// The fill level of one ring.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct RingReading {
-    /// Its name.
+    /// The name of the ring.
     pub name: &'static str,
     /// Batches waiting.
     pub depth: usize,
@@ -29,12 +29,12 @@ pub struct RingReading {
 }
 
 impl Monitor {
-    /// The counters of every stage, in pipeline order.
+    /// Returns the counters of every stage, in pipeline order.
     pub fn readings(&self) -> Vec<Reading> {
         self.meters.iter().map(|meter| meter.read()).collect()
     }
 
-    /// The fill level of every ring.
+    /// Returns the fill level of every ring.
     pub fn rings(&self) -> Vec<RingReading> {
         let read = |gauge: &Gauge| RingReading {
             name: gauge.name,
@@ -44,18 +44,18 @@ impl Monitor {
         self.gauges.iter().map(read).collect()
     }
 
-    /// Seconds by which the system clock differs from the time of new blocks, after a step of the system
-    /// clock that was not followed; otherwise 0.
+    /// Returns the seconds by which the system clock differs from the time of new blocks, if block production did
+    /// not follow a step of the system clock; otherwise 0.
     pub fn clock_step_seconds(&self) -> i64 {
         self.clock.step_seconds()
     }
 
-    /// The status that [`Self::clock_step_seconds`] reads. The clock of a validator updates it.
+    /// Returns the status that [`Self::clock_step_seconds`] reads. A validator's clock updates it.
     pub fn clock_status(&self) -> ClockStatus {
         self.clock.clone()
     }
 
-    /// Whether a stage has failed.
+    /// Returns whether a stage has failed.
     pub fn fault(&self) -> bool {
         self.faults.is_set()
     }

@@ -1,5 +1,5 @@
-//! The next block of a chain: its header before execution, the execution of candidates, and what the execution
-//! adds to the header. The execute stage produces blocks with this, and JSON-RPC builds the pending block.
+//! The next block of a chain: its header before execution, the execution of candidates, and the fields that execution
+//! adds to the header. The execute stage uses this to produce blocks, and JSON-RPC to build the pending block.
 
 use super::development::HeaderSettings;
 use super::modules_block::{ModulesBlock, ModulesOutcome};
@@ -21,7 +21,7 @@ pub struct NextBlock {
 }
 
 impl NextBlock {
-    /// The block after `parent`; `modules` are those of a native chain after `parent`.
+    /// Creates the block after `parent`; `modules` are those of a native chain after `parent`.
     pub fn after(
         spec: &ChainSpec,
         parent: &Parent<'_>,
@@ -45,7 +45,7 @@ impl NextBlock {
         Self { header, modules_block }
     }
 
-    /// Sets what clients of a development chain choose in the header.
+    /// Sets the header fields that clients of a development chain have chosen.
     pub fn set_header(&mut self, settings: &HeaderSettings) {
         if let Some(beneficiary) = settings.coinbase {
             self.header.beneficiary = beneficiary;
@@ -61,12 +61,12 @@ impl NextBlock {
         }
     }
 
-    /// The modules that its transactions use; `None` on an Ethereum chain.
+    /// Returns the modules that the block's transactions use; `None` on an Ethereum chain.
     pub fn modules(&self) -> Option<&Modules> {
         self.modules_block.as_ref().map(ModulesBlock::modules)
     }
 
-    /// Ends the block of the modules and completes the header, except for roots and bloom.
+    /// Ends the block for the modules and completes the header, except for roots and bloom.
     pub fn end(
         self,
         spec: &ChainSpec,
@@ -92,11 +92,11 @@ impl NextBlock {
 pub struct Tried {
     /// Transactions in the block.
     pub txs: Vec<Arc<RecoveredTx>>,
-    /// Invalid transactions, with the reason.
+    /// Invalid transactions, each with the reason.
     pub skipped: Vec<(B256, String)>,
 }
 
-/// Limits of the execution, in addition to the rules of the block.
+/// Limits on the execution, in addition to the rules of the block.
 #[derive(Clone, Copy)]
 pub struct TryBounds<'a> {
     /// Maximum gas of all transactions. The first transaction whose gas limit exceeds the remaining gas ends the block.
@@ -114,7 +114,7 @@ impl std::fmt::Debug for TryBounds<'_> {
 }
 
 impl TryBounds<'_> {
-    /// No limits, for blocks since Byzantium.
+    /// No limits, for blocks from Byzantium on.
     pub const NONE: TryBounds<'static> =
         TryBounds { gas: u64::MAX, is_over: &|| false, state_root: &no_root };
 }
@@ -124,7 +124,7 @@ fn no_root(_: &StateChanges) -> Result<B256, StateError> {
     Ok(B256::ZERO)
 }
 
-/// Executes the candidates in order. If one is left out, so are the later ones of its sender.
+/// Executes the candidates in order. If one is left out, so are the later ones from the same sender.
 pub fn try_all<S>(
     builder: &mut BlockBuilder<'_, S>,
     candidates: &[Arc<RecoveredTx>],
@@ -153,7 +153,7 @@ where
         };
         match pushed {
             Ok(_) => tried.txs.push(Arc::clone(tx)),
-            // It may be valid in a later block.
+            // The transaction may be valid in a later block, so it stays in the pool.
             Err(TxError::BlockGas { .. } | TxError::Rejected(Reject::NonceTooHigh { .. })) => {
                 stalled.insert(tx.sender);
             }
@@ -227,7 +227,7 @@ mod tests {
         })
     }
 
-    /// How many of the transactions are in a block with these limits.
+    /// Returns how many of the transactions are in a block with these limits.
     fn taken(txs: &[Arc<RecoveredTx>], gas: u64, checks: u32) -> usize {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::init(folder.path(), &Genesis::native_dev(1_000)).unwrap();
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_block_keeps_what_was_executed_before() {
-        // JUMPDEST, PUSH1 0, JUMP: until the gas is used up.
+        // JUMPDEST, PUSH1 0, JUMP: loops until the gas is used up.
         let endless = tx(1, 50_000_000, &alloy_primitives::hex!("5b600056"));
         let txs = [tx(0, 21_000, &[]), endless, tx(2, 21_000, &[])];
         assert_eq!(taken(&txs, u64::MAX, u32::MAX), 3, "a failed transaction is in the block");

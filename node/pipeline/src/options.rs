@@ -25,24 +25,24 @@ impl Certify for Certifier {
 /// Options of a pipeline.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Accept transactions: over RPC, and over TCP at this address, if TCP is not off. `None` accepts none.
+    /// Accept transactions over RPC, and also over TCP at this address unless TCP is off. `None` accepts none.
     pub transactions: Option<Listen>,
-    /// Where transactions of RPC calls are submitted instead of this node's pool; `None` on a node that does not follow
-    /// others.
+    /// The mempool to which transactions from RPC calls are submitted instead of this node's own; `None` on a node that
+    /// does not follow others.
     pub forwarder: Option<Arc<dyn TransactionForwarder>>,
     /// Produce blocks; `None` produces none.
     pub mining: Option<MiningControl>,
-    /// Certifies the blocks that become durable and have no certificate.
+    /// Certifies blocks as they become durable.
     pub certifier: Option<Arc<dyn Certify>>,
-    /// Import the blocks of these files.
+    /// Import the blocks in these files.
     pub files: Vec<PathBuf>,
-    /// Accept blocks and the choice of the head through [`BlockClient`](super::BlockClient), until the pipeline is
-    /// stopped. Without it, a pipeline that imports files ends after them.
+    /// Accept blocks and choices of the head through [`BlockClient`](super::BlockClient) until the pipeline is stopped.
+    /// Otherwise, a pipeline that imports files ends after the last one.
     pub given_blocks: bool,
     /// Number of recovery threads.
     pub recover_workers: usize,
     /// Recovery backend.
     pub backend: Backend,
-    /// Creates the clocks that the timestamps of new blocks follow. Tests replace those of the machine.
+    /// Creates the clocks that the timestamps of new blocks follow. Tests replace the machine's clocks.
     pub clocks: fn() -> Box<dyn TimeSource>,
 }

@@ -1,9 +1,9 @@
-//! Results that a replica receives with a block. They are checked against the header and used instead of executing the
-//! block.
+//! Results that a replica receives with a block. They are checked against the header and then used instead of executing
+//! the block.
 //!
 //! The header commits to the transactions, the receipts and the state. From rules version 2 on it also commits to the
-//! senders and the events. What it does not commit to directly is checked here: the order of the state changes, the
-//! storage of removed accounts, and the code of accounts.
+//! senders and the events. The parts that it does not commit to directly are checked here: the order of the state
+//! changes, the storage of removed accounts, and the code of accounts.
 
 use super::modules_block::ModulesOutcome;
 use alloy_consensus::Header;
@@ -18,12 +18,12 @@ use storage::{
 };
 use transactions::{RecoveredTx, participants};
 
-/// What a source sends with a block in addition to its header and body.
+/// The data that a source sends with a block in addition to its header and body.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedParts {
     /// The receipt of each transaction.
     pub receipts: Vec<StoredReceipt>,
-    /// The changes of the state.
+    /// The state changes of the block.
     pub changes: StateChanges,
     /// The row of the native modules; empty on other chains.
     pub module: Bytes,
@@ -31,7 +31,7 @@ pub struct ReceivedParts {
     pub governance: Vec<GovernanceRow>,
 }
 
-/// Why a received part is wrong.
+/// The reason why a received part is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceivedError {
@@ -58,10 +58,10 @@ pub enum ReceivedError {
     /// An account or slot that is listed as changed has the same value as before.
     #[error("account {0} is listed as changed, but it or one of its slots is not")]
     Unchanged(Address),
-    /// Code was sent that no account of the block receives.
+    /// Code was sent that no changed account uses.
     #[error("no account of the block has the code with hash {0}")]
     UnusedCode(B256),
-    /// Code does not have the hash that was sent with it.
+    /// A code does not have the hash that was sent with it.
     #[error("the code that was sent for hash {expected} has the hash {found}")]
     CodeHash {
         /// The hash that was sent with it.
@@ -94,14 +94,14 @@ pub enum ReceivedError {
 }
 
 impl ReceivedError {
-    /// Whether the source is at fault, and not this node.
+    /// Returns whether the source is at fault rather than this node.
     pub(super) const fn is_source_at_fault(&self) -> bool {
         !matches!(self, Self::State(_))
     }
 }
 
-/// Returns what the execution of a block would return, from the results that were received with it. Roots are compared
-/// later, as for other blocks.
+/// Builds what executing a block would return from the results that were received with it. Roots are compared later, as
+/// for other blocks.
 pub(super) fn executed(
     txs: &[Arc<RecoveredTx>],
     received: &mut ReceivedParts,
@@ -139,9 +139,9 @@ fn gas_per_transaction(receipts: &[StoredReceipt]) -> Result<Vec<u64>, ReceivedE
     receipts.iter().enumerate().map(gas).collect()
 }
 
-/// Checks what a state root does not prove: that the changes are those that an execution would return. An execution
-/// returns each account and slot that has another value afterwards, in ascending order, and the code that accounts
-/// receive.
+/// Checks what a state root does not prove: that the changes are exactly those that execution would return. Execution
+/// returns each account and slot whose value differs afterwards, in ascending order, and the code that is new to an
+/// account.
 fn check_changes(
     changes: &StateChanges,
     fork: Fork,
@@ -192,7 +192,7 @@ fn check_account(
     }
     let clears = *wiped || after.is_none();
     let has_storage = clears && before.has_storage(address).map_err(ReceivedError::State)?;
-    // EIP-6780: from Cancun on, an account that a transaction removes was created in it, so it had no storage.
+    // EIP-6780: from Cancun on, only the transaction that created an account can remove it, so it had no storage.
     if has_storage && (!wiped || fork >= Fork::Cancun) || after.is_none() && !slots.is_empty() {
         return Err(ReceivedError::StorageOfRemoved(address));
     }
@@ -305,7 +305,7 @@ mod tests {
         Account { balance: U256::from(balance), ..Account::default() }
     }
 
-    /// Two accounts with a balance of 5. The second one has the value 7 in slot 1.
+    /// Returns two accounts with a balance of 5. Slot 1 of the second one holds 7.
     fn before() -> Before {
         let accounts = [FUNDED, CONTRACT].map(|address| (address, account(5)));
         let slots = [((CONTRACT, U256::from(1)), U256::from(7))];

@@ -1,4 +1,4 @@
-//! Latencies of the last minutes. Older ones are forgotten, so that a quantile shows what happens now.
+//! Latencies of the last minutes. Older ones are forgotten, so that quantiles show the current behaviour.
 
 use hdrhistogram::Histogram;
 use std::{
@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// A histogram for each of the last minutes.
 #[derive(Debug)]
 pub(super) struct RecentLatency {
-    /// The newest is last.
+    /// The histograms, newest last.
     periods: VecDeque<Histogram<u64>>,
     /// When the newest period ends.
     end: Instant,
@@ -35,7 +35,7 @@ impl RecentLatency {
         self.periods[PERIODS - 1].saturating_record(ns);
     }
 
-    /// The latencies of the last minutes.
+    /// Returns the latencies of the last minutes.
     pub(super) fn read(&mut self, now: Instant) -> Histogram<u64> {
         self.advance(now);
         let mut all = empty();
@@ -45,7 +45,7 @@ impl RecentLatency {
         all
     }
 
-    /// Begins the period of `now`, and forgets those that are too old.
+    /// Begins the period that contains `now`, and forgets the periods that are too old.
     fn advance(&mut self, now: Instant) {
         for _ in 0..PERIODS {
             if now < self.end {

@@ -2,12 +2,12 @@
 //! run it in parallel.
 //!
 //! Input: batches of raw transactions, and imported blocks.
-//! Output: the same, decoded, with the hash and the sender of each transaction, or the reason why it has
-//! none.
+//! Output: the same batches and blocks, decoded, with each transaction's hash and sender, or the reason why it was
+//! refused.
 //! State: a recovery workspace with scratch space.
 //! Limits: one batch or block at a time.
-//! Back-pressure: takes no batches if the ring of batches is full, and no blocks if that of blocks is. One finished
-//! batch and one finished block wait in the outboxes.
+//! Back-pressure: stops taking batches if the ring for batches is full, and blocks if the ring for blocks is. One
+//! finished batch and one finished block wait in each worker's outboxes.
 
 use super::{
     ante::KnownTransactions,
@@ -62,14 +62,14 @@ impl Recover {
     }
 }
 
-/// Decodes and recovers the transactions of a block.
+/// Decodes the transactions of a block and recovers their senders.
 pub fn recover_body(senders: &mut Senders, block: &Block) -> RecoveredTxs {
     let found = senders.recover(&block.transactions).enumerate();
     found.map(|(index, tx)| tx.map_err(|reason| (index, reason.to_string()))).collect()
 }
 
-/// Does the same as [`recover_body`], but recovers only the transactions that are `None` in `known`, which has an entry
-/// for each transaction of the block.
+/// Does the same as [`recover_body`], but only for the transactions that are `None` in `known`, which has one entry per
+/// transaction of the block.
 pub(super) fn recover_unknown(
     senders: &mut Senders,
     block: &Block,
@@ -88,10 +88,10 @@ pub(super) fn recover_unknown(
     Ok(all.collect())
 }
 
-/// Decodes and recovers raw transactions, in order. Transactions that were refused before keep their reason.
+/// Decodes raw transactions and recovers their senders, in order. Transactions refused earlier keep their reason.
 ///
-/// The bytes of each transaction are copied, because the pool outlives the read buffer. This is done here
-/// because several cores run this stage, and only one runs the pool.
+/// The bytes of each transaction are copied, because the pool outlives the read buffer. The copy is made here
+/// because this stage runs on several cores and the pool on only one.
 pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter) -> Vec<Recovered> {
     meter.count_received(txs.len());
     let bytes = txs.iter().filter_map(|tx| tx.bytes.as_ref().ok());
@@ -119,7 +119,7 @@ pub(super) fn recover_txs(senders: &mut Senders, txs: Vec<RawTx>, meter: &Meter)
     };
     let recovered: Vec<_> = txs.into_iter().map(recover).collect();
     drop(found);
-    // Done here and not by ante, which runs on one thread.
+    // Recover authorizations here rather than in ante, which runs on one thread.
     let valid = recovered.iter().filter_map(|(tx, _)| tx.as_ref().ok());
     senders.recover_authorities(valid.map(|tx| &**tx));
     meter.count_sent(sent);
@@ -221,7 +221,7 @@ mod tests {
         senders.map(|sender| sender.map_err(|reject| *reject)).collect()
     }
 
-    /// The example of EIP-155, signed with the key 0x46 repeated.
+    /// Returns the example of EIP-155, signed with the key 0x46 repeated.
     fn example() -> Bytes {
         bytes!(
             "f86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a7640000"
@@ -230,7 +230,7 @@ mod tests {
         )
     }
 
-    /// An error has the position of its transaction in the block.
+    /// The test also checks that an error contains the position of the transaction in the block.
     #[test]
     fn senders_of_known_transactions_are_not_recovered() {
         let mut senders = Senders::new(Recoverer::new(Backend::detect().unwrap()));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Holds batches until their predecessors arrive. The number of batches is limited by the rings and not here, where
-/// a limit would also block the missing batch.
+/// Holds batches until their predecessors arrive. The rings limit the number of batches; a limit here would also block
+/// the missing batch.
 #[derive(Debug)]
 pub(super) struct Reorder<T> {
     next: u64,
@@ -32,8 +32,8 @@ impl<T> Reorder<T> {
         Some(batch)
     }
 
-    /// Whether [`Self::take`] would return a batch. If it would not after the end of the input, the batches that are
-    /// left follow a gap that a failed worker caused.
+    /// Returns whether [`Self::take`] would return a batch. After the end of the input, batches that are left although
+    /// this returns false follow a gap caused by a failed worker.
     pub(super) fn has_next(&self) -> bool {
         self.waiting.contains_key(&self.next)
     }

@@ -1,8 +1,8 @@
 //! Bounded lock-free rings between stages.
 //!
 //! A ring carries *batches*, so the cost of the queue is spread over all items of a batch. A producer that
-//! finds the ring full keeps one batch in its [`Outbox`] and stops taking input until the batch has been
-//! sent. This is the credit rule, which carries back-pressure to the socket without a lock.
+//! finds the ring full holds one batch in its [`Outbox`] and stops taking input until the batch has been
+//! sent. This is the credit rule, which propagates back-pressure to the sockets without a lock.
 
 use super::{
     sync::{ArrayQueue, AtomicBool, AtomicUsize, fence},
@@ -16,9 +16,9 @@ use std::{
 struct Ring<T> {
     name: &'static str,
     slots: ArrayQueue<T>,
-    /// Number of outboxes; at zero the ring is closed and drains.
+    /// Number of outboxes; once it is zero, the ring is closed and drains.
     outboxes: AtomicUsize,
-    /// Number of inboxes; at zero the ring will never be read.
+    /// Number of inboxes; once it is zero, the ring will never be read again.
     inboxes: AtomicUsize,
     /// A producer found the ring full and waits for credit.
     starved: AtomicBool,
@@ -33,12 +33,12 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Drops batches that will never be read, which also drops the senders of their results.
+    /// Drops batches that will never be read, and with them the channels for their results.
     fn clear(&self) {
         while self.slots.pop().is_some() {}
     }
 
-    /// Wakes one idle consumer: a batch needs only one.
+    /// Wakes one idle consumer, because a batch needs only one.
     fn wake_one_consumer(&self) {
         for waker in &self.consumers {
             if waker.wake() {
@@ -51,7 +51,7 @@ impl<T> Ring<T> {
 /// All rings of a pipeline, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    /// In the order they were added.
+    /// The gauges, in the order in which the rings were added.
     pub(super) gauges: Vec<Gauge>,
 }
 
@@ -70,7 +70,7 @@ impl Rings {
     }
 }
 
-/// Creates a ring of `depth` batches. `producers` and `consumers` are the wakers of the workers at both ends.
+/// Creates a ring of `depth` batches. `producers` and `consumers` are the wakers of the workers at the two ends.
 /// A producer without a waker must use [`Outbox::offer`].
 pub(super) fn ring<T>(
     name: &'static str,
@@ -111,7 +111,7 @@ impl<T> Outbox<T> {
     /// Sends a batch, or holds it back if the ring is full. Call [`Self::ready`] first.
     ///
     /// # Panics
-    /// If a batch is already held back: the stage took input without credit.
+    /// If a batch is already held back, which means that the stage took input without credit.
     pub(super) fn send(&mut self, batch: T) {
         assert!(self.held.is_none(), "ring {}: sent without credit", self.ring.name);
         if self.is_abandoned() {
@@ -131,7 +131,7 @@ impl<T> Outbox<T> {
             return Err(batch);
         }
         self.ring.slots.push(batch)?;
-        // If the last inbox is dropped at this time, either its drop sees the batch, or this thread sees the drop.
+        // If the last inbox is dropped concurrently, either its drop sees the batch, or this thread sees the drop.
         fence(Ordering::SeqCst);
         if self.is_abandoned() {
             self.ring.clear();
@@ -141,7 +141,7 @@ impl<T> Outbox<T> {
         Ok(())
     }
 
-    /// Whether the ring has no inbox any more, so that batches sent are lost.
+    /// Returns whether the ring no longer has an inbox, so that any batch sent is lost.
     pub(super) fn is_abandoned(&self) -> bool {
         self.ring.inboxes.load(Ordering::SeqCst) == 0
     }
@@ -179,12 +179,12 @@ pub(super) struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Takes the next batch.
+    /// Takes the next batch, if there is one.
     pub(super) fn take(&self) -> Option<T> {
         let batch = self.ring.slots.pop()?;
         // The counterpart of the fence in `WorkerWaker::begin_idle`: either a producer without credit sees the
         // free slot in its check before it parks, or this thread sees that the producer is starved. The queue
-        // does not promise an order between its own operations and the flag.
+        // does not guarantee an order between its own operations and accesses to the flag.
         fence(Ordering::SeqCst);
         if self.ring.starved.load(Ordering::SeqCst)
             && self.ring.starved.swap(false, Ordering::SeqCst)
@@ -194,18 +194,18 @@ impl<T> Inbox<T> {
         Some(batch)
     }
 
-    /// Whether all producers have been dropped and nothing is left.
+    /// Returns whether all outboxes have been dropped and no batch is left.
     pub(super) fn is_finished(&self) -> bool {
-        // The outboxes are read first, because a producer sends its last batch before it drops its outbox.
+        // Read the number of outboxes first, because a producer sends its last batch before it drops its outbox.
         self.ring.outboxes.load(Ordering::SeqCst) == 0 && self.ring.slots.is_empty()
     }
 
-    /// Batches waiting.
+    /// Returns the number of batches waiting.
     pub(super) fn depth(&self) -> usize {
         self.ring.slots.len()
     }
 
-    /// A read-only handle of the ring, for metrics.
+    /// Creates a read-only handle to the ring, for metrics.
     pub(super) fn gauge(&self) -> Gauge
     where
         T: Send + 'static,
@@ -251,7 +251,7 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    /// Batches waiting.
+    /// Returns the number of batches waiting.
     pub(super) fn depth(&self) -> usize {
         (self.depth)()
     }

@@ -1,13 +1,13 @@
-//! Seal: computes the roots of a block, and compares them with an imported header or completes a produced
-//! one.
+//! Seal: computes the roots of a block, and either compares them with the header of an imported block or completes
+//! the header of a produced one.
 //!
 //! Input: executed blocks with their fees, in order.
-//! Output: finished blocks for commit, headers of produced blocks and verdicts on given ones for execute, and
-//! checkpoints of the trie for flush.
+//! Output: for commit, finished blocks; for execute, headers of produced blocks and verdicts on given ones; for
+//! flush, checkpoints of the trie.
 //! State: the trie after the last sealed block; given and built blocks that have not been chosen yet.
-//! Limits: one block; [`MAX_UNFINISHED_BLOCKS`]; the trie's memory (`storage.trie-cache-bytes`) and the part of it that
-//! flush has not written, at most two checkpoints and the changes since.
-//! Back-pressure: takes no block.
+//! Limits: one block; [`MAX_UNFINISHED_BLOCKS`]; the trie's memory (`storage.trie-cache-bytes`), and the part of the
+//! trie that flush has not written yet, which is at most two checkpoints and the changes since.
+//! Back-pressure: stops taking blocks.
 
 use super::{
     batch::{ExecutedBlock, FromSeal, InOrder, Origin, SealedBlock, SealedHeader},
@@ -35,7 +35,7 @@ use std::{
 };
 use storage::{BlockRecord, ChainDb, PostingKey, ReadError, TrieCheckpoint, trie::TrieError};
 
-/// Time from the first change to its checkpoint, if the checkpoint is cheap or the stage is idle.
+/// Time from the first change after a checkpoint to the next checkpoint, if that is cheap or the stage is idle.
 const CHECKPOINT_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of records of a cheap checkpoint, which takes some 10 ms of this stage.
 const CHEAP_CHECKPOINT_RECORDS: usize = 1 << 14;
@@ -48,21 +48,21 @@ pub(super) struct Seal {
     trie_bytes: u64,
     /// The index is being rebuilt, and the trie must not be used until the undo that follows.
     is_paused: bool,
-    /// The state that the trie has.
+    /// The state that the trie holds.
     state: StateView,
     /// The state after the last block of the chain.
     finished: StateView,
-    /// Given and built blocks that have not been chosen yet, by the states after them.
+    /// Given and built blocks that have not been chosen yet, by their post-states.
     unfinished: HashMap<LayerId, SealedBlock>,
-    /// The states after blocks that were refused, the newest last. Children of these blocks may still arrive.
+    /// The post-states of refused blocks, newest last. Children of these blocks may still arrive.
     refused: VecDeque<LayerId>,
-    /// Chosen blocks, and the choices after them, which have not been sent yet.
+    /// Chosen blocks that have not been sent yet, each group followed by its choice.
     chosen: VecDeque<InOrder<SealedBlock>>,
     chain: ChainDb,
     ports: Ports,
-    /// When the trie first changed after its last checkpoint.
+    /// The time at which the trie first changed after its last checkpoint.
     changed: Option<Instant>,
-    /// When the last block or undo arrived.
+    /// The time at which the last block or undo arrived.
     busy: Instant,
     meter: Arc<Meter>,
 }
@@ -74,14 +74,14 @@ pub(super) struct Ports {
     pub(super) sealed: Outbox<InOrder<SealedBlock>>,
     pub(super) headers: Outbox<FromSeal>,
     pub(super) checkpoints: Outbox<TrieCheckpoint>,
-    /// The block of the last checkpoint in the index.
+    /// Block number of the last checkpoint in the index.
     pub(super) written: Arc<AtomicU64>,
     /// Whether flush keeps the newest blocks out of the index.
     pub(super) keeps_back: bool,
 }
 
 impl Seal {
-    /// Creates the stage at the head of `view`. The trie must have the state of the view.
+    /// Creates the stage at the head of `view`. The trie must be at the state of the view.
     pub(super) fn new(
         view: &View,
         trie: StateTrie,
@@ -108,11 +108,11 @@ impl Seal {
         }
     }
 
-    /// Computes the roots of a block. Compares them with the header of a given or imported block, and completes that
-    /// of another one.
+    /// Computes the roots of a block. If the block was given or imported, compares them with its header; otherwise,
+    /// completes the header with them.
     ///
     /// # Errors
-    /// [`SealError::Invalid`] if they differ. The trie then still has the state after the block.
+    /// [`SealError::Invalid`] if they differ. The trie then still holds the state after the block.
     fn seal(&mut self, mut block: ExecutedBlock) -> Result<SealedBlock, SealError> {
         self.follow(&block)?;
         let (number, hash) = (block.block.header.number, block.block.hash);
@@ -194,7 +194,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Remembers the state after a block that was refused.
+    /// Remembers the post-state of a refused block.
     fn refuse(&mut self, state: LayerId) {
         self.refused.push_back(state);
         if self.refused.len() > MAX_UNFINISHED_BLOCKS {
@@ -210,7 +210,7 @@ impl Seal {
         self.move_to(before(block), block.block.header.number, block.block.hash)
     }
 
-    /// Moves the trie to another state; `number` and `hash` are of the block that needs it.
+    /// Moves the trie to another state; `number` and `hash` identify the block that needs it.
     fn move_to(&mut self, state: StateView, number: u64, hash: B256) -> Result<(), Fault> {
         let moved = self.trie.move_to(&self.state, &state);
         moved.map_err(|error| unreadable(number, hash, error))?;
@@ -218,10 +218,10 @@ impl Seal {
         Ok(())
     }
 
-    /// Sends chosen blocks to commit, and drops those that do not descend from them.
+    /// Queues chosen blocks for commit, and drops the blocks that do not descend from them.
     ///
-    /// If the trie has the state of another branch, it moves to the last chosen block now: flush may write these blocks
-    /// before the next one arrives, and the layers between the two branches are no longer available then.
+    /// If the trie is on another branch, it moves to the last chosen block now: flush may write the chosen blocks
+    /// before the next one arrives, and the layers between the two branches would then no longer be available.
     fn choose(&mut self, choice: Arc<Choice>) -> Result<(), Fault> {
         for state in &choice.chosen {
             let block = self.unfinished.remove(state).expect("execute chooses known blocks");
@@ -243,7 +243,7 @@ impl Seal {
     /// Returns the trie to the state of an earlier block.
     ///
     /// # Panics
-    /// If the state root is not that of the block.
+    /// If the resulting state root is not that of the block.
     fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
         let Head { hash, header, .. } = &undo.view.head;
         if std::mem::take(&mut self.is_paused) {
@@ -259,7 +259,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Opens the trie of a view whose index was rebuilt.
+    /// Opens the trie at the state of a view whose index was rebuilt.
     fn open_trie(&mut self, view: &View) -> Result<(), Fault> {
         let opened = StateTrie::open_at(&view.state, &view.blocks()?, self.trie_bytes);
         self.trie = opened.map_err(|error| unreadable(view.number(), view.head.hash, error))?;
@@ -267,8 +267,8 @@ impl Seal {
         Ok(())
     }
 
-    /// A checkpoint is due when much has changed; after some time, if it is cheap or the stage is idle; and
-    /// at the end.
+    /// Returns whether a checkpoint is due: when much has changed; after some time, if it is cheap or the stage is
+    /// idle; and at the end.
     fn is_checkpoint_due(&self) -> bool {
         // A checkpoint of a block that flush keeps back would not be written.
         let is_last = self.ports.priced.is_finished() && !self.ports.keeps_back;
@@ -280,8 +280,8 @@ impl Seal {
             // After an undo to the block of the last checkpoint, unchanged records may count as changed.
             return false;
         }
-        // The last checkpoint is also due if the blocks since the one before changed no record. Otherwise the next
-        // start would replay these blocks.
+        // The last checkpoint is due even if no record has changed since the previous one. Otherwise, the next start
+        // would replay the blocks in between.
         if is_last || self.trie.is_checkpoint_due() {
             return true;
         }
@@ -291,12 +291,12 @@ impl Seal {
         self.trie.is_written() && since.elapsed() >= CHECKPOINT_DELAY && (cheap || idle())
     }
 
-    /// The number of the last block of the chain.
+    /// Returns the number of the last block of the chain.
     const fn finished_number(&self) -> u64 {
         self.finished.next().saturating_sub(1)
     }
 
-    /// Notes that something arrived, and since when the trie differs from its last checkpoint.
+    /// Records the time of an arrival, and the time of the first change since the last checkpoint.
     fn note_changes(&mut self) {
         self.busy = Instant::now();
         if self.trie.dirty() > 0 {
@@ -347,7 +347,7 @@ impl Seal {
     }
 }
 
-/// Why a block was not sealed.
+/// The reason why a block was not sealed.
 enum SealError {
     /// The block is invalid.
     Invalid(BlockFault),
@@ -362,7 +362,7 @@ impl From<Fault> for SealError {
 }
 
 impl SealError {
-    /// For blocks other than given ones: if such a block is invalid, the pipeline ends.
+    /// Converts the error for a block that was not given. If such a block is invalid, the pipeline ends.
     fn into_fault(self) -> Fault {
         match self {
             Self::Invalid(fault) => fault.into(),
@@ -371,7 +371,7 @@ impl SealError {
     }
 }
 
-/// The state before a block.
+/// Returns the state before a block.
 fn before(block: &ExecutedBlock) -> StateView {
     block.after.as_of(block.layer.number()).expect("the layer of a block names its parent")
 }

@@ -1,8 +1,8 @@
 //! Source: reads blocks from files in geth's export format, which is a sequence of RLP blocks. Files whose
-//! name ends in `.gz` are decompressed.
+//! names end in `.gz` are decompressed.
 //!
 //! Input: files, in the given order.
-//! Output: decoded blocks in order, without those that the chain already has.
+//! Output: decoded blocks in order, except for those that the chain already has.
 //! State: the open file and the bytes of the block being read.
 //! Limits: the size of one block.
 //! Back-pressure: stops reading the file.
@@ -37,7 +37,7 @@ const MAX_BLOCK_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes per read from a file.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// Time between two checks of `stop` while standard input has no data.
+/// Polling interval of `stop` while standard input has no data.
 const INPUT_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The progress of reading, for progress bars.
@@ -47,11 +47,11 @@ pub struct SourceProgress {
     pub bytes: AtomicU64,
     /// Bytes read so far.
     pub bytes_read: AtomicU64,
-    /// Blocks skipped because the chain has them.
+    /// Blocks skipped because the chain already has them.
     pub known: AtomicU64,
 }
 
-/// Opens a file. `-` is standard input, which also ends when `stop` is set.
+/// Opens a file. The path `-` means standard input, which also ends when `stop` is set.
 fn open(path: &Path, stop: &Arc<AtomicBool>) -> std::io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
         let file = std::io::stdin().as_fd().try_clone_to_owned()?.into();
@@ -99,8 +99,8 @@ pub(super) struct Source {
     offset: u64,
     buffer: BytesMut,
     seq: u64,
-    /// Numbers and hashes of the blocks that were sent and are not in the published view yet. Their number is
-    /// limited by the rings of the pipeline.
+    /// Numbers and hashes of the blocks that were sent but are not in the published view yet. The rings of the
+    /// pipeline limit how many there are.
     sent: VecDeque<(u64, B256)>,
     published: Published,
     out: Outbox<ImportedBlock>,
@@ -158,7 +158,7 @@ impl Source {
         Ok(true)
     }
 
-    /// The next block of the open file; `None` at its end.
+    /// Reads the next block of the open file; returns `None` at the end of the file.
     fn next_block(&mut self) -> Result<Option<Block>, Fault> {
         loop {
             if let Some(length) = self.whole_block()? {
@@ -179,7 +179,7 @@ impl Source {
         }
     }
 
-    /// Length of the block at the beginning of the buffer; `None` if the buffer does not contain all of it.
+    /// Returns the length of the block at the beginning of the buffer; `None` if the block is incomplete.
     fn whole_block(&self) -> Result<Option<usize>, Fault> {
         let Some(first) = self.buffer.first() else { return Ok(None) };
         if *first < 0xc0 {
@@ -193,7 +193,7 @@ impl Source {
         Ok(Some(header.length_with_payload()))
     }
 
-    /// Checks the length of a block that exceeds the buffer.
+    /// Checks the length of a block that is not yet complete in the buffer.
     fn long_header(&self) -> Result<Option<usize>, Fault> {
         let length_bytes = usize::from(self.buffer[0].saturating_sub(0xf7));
         let Some(length) = self.buffer.get(1..1 + length_bytes) else { return Ok(None) };
@@ -214,7 +214,7 @@ impl Source {
         read.map(|read| read > 0).map_err(|error| self.fault(error))
     }
 
-    /// Whether the chain has this block, or it was read before. A competing block is an error.
+    /// Returns whether the chain already has this block, or it was read before. A competing block is an error.
     fn is_known(&mut self, block: &Block) -> Result<bool, Fault> {
         let number = block.header.number;
         let view = self.published.load();

@@ -17,41 +17,41 @@ use std::{
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Received or sent something: step again at once.
+    /// The stage received or sent something: step again at once.
     Worked,
-    /// No input.
+    /// There is no input.
     Idle,
-    /// Output waits for credit.
+    /// The output waits for credit.
     Blocked,
     /// All input has ended and everything was sent: the stage is finished.
     Finished,
 }
 
-/// One stage of the pipeline. It owns its state and its ring ends; dropping it closes its outboxes.
+/// One stage of the pipeline. It owns its state and its ring ends; dropping the stage closes its outboxes.
 pub(super) trait Stage: Send {
-    /// The stage's name in metrics, logs and thread names.
+    /// Returns the stage's name in metrics, logs and thread names.
     fn name(&self) -> &'static str;
 
     /// Does a limited amount of work. It must not block, except on the disk if that is the stage's purpose.
     /// An error ends the stage; batches sent before are still processed.
     fn step(&mut self) -> Result<Progress, Fault>;
 
-    /// The stage's counters.
+    /// Returns the stage's counters.
     fn meter(&self) -> &Arc<Meter>;
 
-    /// Maximum time that the worker may sleep without being woken.
+    /// Returns the maximum time that the worker may sleep without being woken.
     fn wake_after(&self) -> Duration {
         HOUSEKEEPING
     }
 
-    /// Sleeps until the worker is woken or `timeout` passes. Only a stage that waits on sockets overrides it,
-    /// and such a stage has its own worker.
+    /// Sleeps until the worker is woken or `timeout` passes. Only a stage that waits on sockets overrides this,
+    /// and that stage has its own worker.
     fn sleep(&mut self, parker: &Parker, timeout: Duration) {
         park(parker, timeout);
     }
 }
 
-/// Maximum sleep of a worker. Limits how late a lost wake-up, a timer or a counter can be noticed.
+/// Maximum sleep of a worker, which limits how late it notices a lost wake-up, a timer or a counter.
 pub(super) const HOUSEKEEPING: Duration = Duration::from_millis(100);
 
 /// A thread that runs one or more stages in turn.
@@ -63,23 +63,23 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// A worker without stages so far. Its waker can be passed to rings.
+    /// Creates a worker that has no stages yet. Its waker can be passed to rings.
     pub(super) fn new(name: impl Into<String>) -> Self {
         let (waker, parker) = WorkerWaker::thread();
         Self { name: name.into(), waker, parker, stages: Vec::new() }
     }
 
-    /// A worker whose stage overrides [`Stage::sleep`] and is woken through `waker`.
+    /// Creates a worker whose stage overrides [`Stage::sleep`] and is woken through `waker`.
     pub(super) fn with_waker(name: impl Into<String>, waker: WorkerWaker) -> Self {
         Self { waker, ..Self::new(name) }
     }
 
-    /// The handle that wakes this worker.
+    /// Returns the handle that wakes this worker.
     pub(super) fn waker(&self) -> WorkerWaker {
         self.waker.clone()
     }
 
-    /// Adds a stage, which runs after those added before.
+    /// Adds a stage, which runs after the stages added before it.
     #[must_use]
     pub(super) fn runs(mut self, stage: impl Stage + 'static) -> Self {
         self.stages.push(Box::new(stage));
@@ -90,7 +90,7 @@ impl Worker {
     pub(super) fn spawn(self, faults: FaultCell) -> std::io::Result<thread::JoinHandle<()>> {
         let thread = thread::Builder::new().name(self.name.clone());
         thread.spawn(move || {
-            // Panics of steps are caught in `round`; this catches all others.
+            // `round` catches panics in steps; this catches all others.
             let ended = catch_unwind(AssertUnwindSafe(|| self.run(&faults)));
             if let Err(panic) = ended {
                 faults.put(Fault::panicked("worker", &*panic));
@@ -105,7 +105,7 @@ impl Worker {
                 continue;
             }
             self.waker.begin_idle();
-            // The last stage may have finished in either round.
+            // The last stage may have finished in either of the two rounds.
             if !self.round(faults) && !self.stages.is_empty() {
                 self.sleep();
             }

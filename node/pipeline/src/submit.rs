@@ -1,24 +1,24 @@
-//! Submit: recovers single transactions of RPC calls in batches, without a change of thread.
+//! Submit: recovers single transactions from RPC calls in batches, usually without switching threads.
 //!
 //! Input: one raw transaction per call.
-//! Output: batches of recovered transactions for ante, which the same thread also runs if no other thread does.
+//! Output: batches of recovered transactions for ante, which the same thread then runs if no other thread does.
 //! State: the transactions waiting for recovery, recovered batches that wait for earlier ones, and unused
 //! recovery workspaces.
-//! Limits: transactions submitted and not answered.
+//! Limits: transactions submitted but not answered.
 //! Back-pressure: the call returns an error.
 //!
 //! The first call that puts a transaction into the empty queue starts a task. The task yields to the runtime
-//! and once to other threads, so that calls of other connections and the rest of the call's own batch join
+//! and to other threads, so that calls from other connections and the rest of the call's own batch can join
 //! the queue. It then takes a batch, recovers it on the same thread, and repeats this until the queue is
-//! empty. A signature that is recovered alone costs several times as much as in a group, and each switch
-//! between sleeping threads costs as much as a recovery. Calls are therefore grouped as they arrive, wait
-//! only for the previous recovery, and pass through one queue. If the queue has several full batches, each gets a
-//! task. A batch that would block a thread that serves sockets is recovered on a blocking thread.
+//! empty. Recovering a signature alone costs several times as much as in a group, and each switch between
+//! sleeping threads costs as much as a recovery. Calls are therefore grouped as they arrive, wait only for the
+//! previous recovery, and pass through one queue. If the queue holds several full batches, each batch gets its own
+//! task. A batch that would block a thread that serves sockets for too long is recovered on a blocking thread.
 //!
 //! Ante receives the batches in queue order, whichever thread recovered them.
 //!
-//! A blob transaction joins the queue after its blobs have been removed and verified. This takes up to 20 ms per
-//! blob, on a blocking thread, for one transaction at a time.
+//! A blob transaction joins the queue after its blobs have been verified and removed. This takes up to 20 ms per
+//! blob on a blocking thread, and is done for one transaction at a time.
 
 mod ordered_output;
 mod queue;
@@ -87,7 +87,7 @@ pub(super) struct Submissions {
 }
 
 /// A batch taken from the queue. Dropping it sends the batch in order. If it was not recovered, an empty
-/// batch is sent, because the callers of later batches must not wait forever.
+/// batch is sent in its place, so that the callers of later batches do not wait forever.
 struct QueuedBatch {
     submissions: Arc<Submissions>,
     seq: u64,
@@ -96,7 +96,7 @@ struct QueuedBatch {
 }
 
 impl QueuedBatch {
-    /// Whether recovery would block a thread that serves sockets for too long.
+    /// Returns whether recovery would take too long for a thread that serves sockets.
     fn is_long(&self) -> bool {
         let (mut signatures, mut bytes) = (0, 0);
         for raw in self.txs.iter().filter_map(|tx| tx.bytes.as_ref().ok()) {
@@ -121,7 +121,7 @@ impl Drop for QueuedBatch {
     }
 }
 
-/// A task that recovers the queue. Even if it is cancelled, it leaves no transaction in the queue.
+/// A task that recovers batches from the queue. Even if it is cancelled, it leaves no transaction in the queue.
 struct QueueTask {
     submissions: Arc<Submissions>,
     over: bool,
@@ -134,8 +134,8 @@ impl QueueTask {
             self.submissions.gather().await;
             match self.take() {
                 Some(batch) if batch.is_long() => {
-                    // An error means that the runtime ends or recovery panicked. The batch has then been dropped,
-                    // and its callers get an error.
+                    // An error means that the runtime is ending or that recovery panicked. In either case, the batch
+                    // has been dropped, and its callers receive an error.
                     let _ = tokio::task::spawn_blocking(|| batch.run()).await;
                 }
                 Some(batch) => batch.run(),
@@ -144,7 +144,7 @@ impl QueueTask {
         }
     }
 
-    /// Takes a batch; if there is none, the task is over.
+    /// Takes a batch; if there is none, marks the task as over.
     fn take(&mut self) -> Option<QueuedBatch> {
         let batch = self.submissions.take();
         self.over = batch.is_none();
@@ -161,7 +161,7 @@ impl Drop for QueueTask {
 }
 
 impl Submissions {
-    /// Sends to `out`, which `combining` reads, until [`Self::close`].
+    /// Creates submissions that are sent to `out`, which `combining` reads, until [`Self::close`].
     pub(super) fn new(
         backend: Backend,
         spec: Arc<ChainSpec>,
@@ -205,7 +205,7 @@ impl Submissions {
         let wrapped = within(raw, MAX_TX_BYTES + MAX_SIDECAR_BYTES)?;
         let pending = InFlight::within(MAX_PENDING_BLOBS, &self.blobs_pending).ok_or(FULL)?;
         let permit = Arc::clone(&self.blobs).acquire_owned().await.expect("never closed");
-        // The verification continues if the caller disconnects, so it holds the permit and the guard.
+        // The verification continues even if the caller disconnects, so it holds the permit and the guard.
         let check = move || {
             let _until_the_end = (pending, permit);
             without_blobs(&wrapped)
@@ -224,7 +224,7 @@ impl Submissions {
         recovered
     }
 
-    /// Yields as long as more transactions join the queue, within the limits of a batch.
+    /// Yields while more transactions join the queue, within the limits of a batch.
     async fn gather(&self) {
         let (mut had, mut in_vain) = (0, 0);
         let begun = Instant::now();
@@ -240,33 +240,33 @@ impl Submissions {
                 return;
             }
             if has < LANES {
-                // Recovering up to eight transactions takes the same time, and other threads waiting for this
-                // core may submit more.
+                // Recovering eight transactions takes no longer than one, and other threads that wait for this core
+                // may submit more.
                 std::thread::yield_now();
             }
             had = has;
         }
     }
 
-    /// Takes a batch from the queue; if there is none, the task ends.
+    /// Takes a batch from the queue; if there is none, the calling task must end.
     fn take(self: &Arc<Self>) -> Option<QueuedBatch> {
         let (seq, txs) = self.queue.take()?;
         Some(QueuedBatch { submissions: Arc::clone(self), seq, txs, recovered: Vec::new() })
     }
 
-    /// Shuts down: accepts no further transactions, so that the following stages drain.
+    /// Shuts down: accepts no further transactions, so that the later stages drain.
     pub(super) fn close(&self) {
         self.output.close();
     }
 
-    /// An unused workspace. There are never more of them than threads that recover submissions.
+    /// Returns an unused workspace. There are never more workspaces than threads that recover submissions.
     fn workspace(&self) -> Senders {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Senders::of_chain(Recoverer::new(self.backend), self.spec.chain_id))
     }
 }
 
-/// Returns a transaction unless it is too large. Like a frame of ingest that is too large, it is not decoded.
+/// Returns the transaction unless it is too large. Like an oversized ingest frame, it is not decoded then.
 fn within(raw: Bytes, limit: usize) -> Result<Bytes, Reject> {
     if raw.len() > limit {
         return Err(Reject::Oversized { size: raw.len(), limit });
@@ -307,7 +307,7 @@ mod tests {
         "a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
     ));
 
-    /// A handle without a stage.
+    /// Creates a handle without a stage.
     fn no_stage() -> CombiningStage {
         CombiningStage::new(WorkerWaker::thread().0)
     }
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(inbox.take().unwrap().len(), MIN_BLOCKING_SIGNATURES);
     }
 
-    /// Recovering the authorizations takes long, and the submitter need not have signed them.
+    /// Recovering the authorizations takes a long time, and the submitter need not have signed them.
     #[test]
     fn a_transaction_of_many_authorizations_is_long() {
         let (submissions, _inbox) = submissions(1);

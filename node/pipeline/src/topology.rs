@@ -1,4 +1,4 @@
-//! The whole pipeline in one place: every ring with its depth, every worker with its stages.
+//! The whole pipeline in one place: every ring with its depth, and every worker with its stages.
 //!
 //! ```text
 //! rpc ------------------------------------submit------v
@@ -49,15 +49,15 @@ use std::{
 };
 use tokio::sync::{broadcast, watch};
 
-/// Depths of the rings, in batches. Each limits memory, and how far a stage may run ahead.
+/// Depths of the rings, in batches. Each depth limits memory and how far a stage may run ahead.
 mod depth {
     use platform::memory::derived;
 
-    /// Batches of RPC submissions, often with one transaction: a burst of one per connection.
+    /// Batches of RPC submissions, often of one transaction each: enough for a burst of one per connection.
     pub(super) const SUBMIT: usize = 4096;
     /// Batches of at most 256 raw transactions: 16,384 waiting for recovery.
     pub(super) const RAW: usize = 64;
-    /// Requests of block clients.
+    /// Requests from block clients.
     pub(super) const REQUESTS: usize = 128;
     /// Recovered batches.
     pub(super) const CHECKS: usize = 64;
@@ -71,8 +71,8 @@ mod depth {
     pub(super) const PROPOSALS: usize = 1;
     /// Executed blocks, each with its receipts and changes.
     pub(super) const EXECUTED: usize = 4;
-    /// Sealed blocks waiting for the disk: one group commit. Fewer on a machine with little memory, because a
-    /// block may have 8 MiB of transactions.
+    /// Sealed blocks waiting for the disk: one group commit. The depth is lower on a machine with little memory,
+    /// because a block may contain 8 MiB of transactions.
     pub(super) fn sealed() -> usize {
         derived(64, 8) as usize
     }
@@ -80,10 +80,10 @@ mod depth {
     pub(super) const HEADS: usize = 4;
     /// Headers of produced blocks, of which execution is at most one ahead, and verdicts on given blocks.
     pub(super) const HEADERS: usize = 2;
-    /// Groups of committed layers waiting for flush, which consist of one block each under usual load. They
-    /// must cover the seconds that a write to a large state takes, or the whole pipeline would wait. In the
-    /// worst case each is a full group of commit, 64 blocks or 16 MiB of bodies, which makes 1.5 GB of
-    /// layers. Fewer on a machine with little memory.
+    /// Groups of committed layers waiting for flush. Under usual load, each group is one block. The groups must
+    /// cover the seconds that a write to a large state takes, or the whole pipeline would wait. In the worst case,
+    /// each is a full commit group of 64 blocks or 16 MiB of bodies, which adds up to 1.5 GB of layers. The depth
+    /// is lower on a machine with little memory.
     pub(super) fn layers() -> usize {
         derived(32, 4) as usize
     }
@@ -92,7 +92,7 @@ mod depth {
 }
 
 /// Maximum number of accepted transactions by which a subscriber may lag: as many as cosmos/evm keeps for its
-/// filters, and a burst of a third of a second.
+/// filters, or a burst of a third of a second.
 const ARRIVALS: usize = 32_768;
 
 /// A running pipeline.
@@ -247,22 +247,22 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Submits transactions and queries the mempool.
+    /// Returns the client that submits transactions and queries the mempool.
     pub fn client(&self) -> PoolClient {
         self.client.clone()
     }
 
-    /// Gives and builds blocks, and chooses the head; `None` without [`Options::given_blocks`].
+    /// Returns the client that gives and builds blocks and chooses the head; `None` without [`Options::given_blocks`].
     pub fn blocks(&self) -> Option<BlockClient> {
         self.blocks.clone()
     }
 
-    /// Reads the counters.
+    /// Returns the monitor, which reads the counters.
     pub fn monitor(&self) -> Monitor {
         self.monitor.clone()
     }
 
-    /// Requests an orderly shutdown: no new input is taken, and everything taken is finished.
+    /// Requests an orderly shutdown: no new input is taken, and everything already taken is finished.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         for waker in &self.wakers {
@@ -270,7 +270,7 @@ impl Pipeline {
         }
     }
 
-    /// Whether a stage has failed, or all have ended.
+    /// Returns whether a stage has failed, or all stages have ended.
     pub fn is_over(&self) -> bool {
         self.faults.is_set() || self.threads.iter().all(JoinHandle::is_finished)
     }

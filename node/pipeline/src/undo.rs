@@ -1,11 +1,11 @@
 //! Undo: the return to an earlier block while the pipeline runs.
 //!
-//! Execute begins an undo when every executed block is durable, and sends an [`Undo`] to the stages behind it, in
-//! the order of blocks. Each stage returns its own state to that of the earlier block. Every block that a
+//! Execute begins an undo when every executed block is durable, and sends an [`Undo`] to the later stages, in
+//! sequence with the blocks. Each stage returns its own state to that of the earlier block. Every block that a
 //! stage receives after an undo therefore belongs to the new branch.
 //!
 //! Blocks in the index cannot be undone, because the index does not store the values that they replaced. Flush
-//! therefore keeps the newest `storage.undo-blocks` blocks back, see `undo_floor`. To return to an older block, execute
+//! therefore keeps back the newest `storage.undo-blocks` blocks; see `undo_floor`. To return to an older block, execute
 //! first sends a [`Rebuild`]: the stages stop using the index, and flush rebuilds it from the chain.
 
 use alloy_primitives::B256;
@@ -30,7 +30,7 @@ pub enum UndoneTransactions {
     Drop,
 }
 
-/// Why a block does not become the head.
+/// The reason why a block does not become the head.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UndoError {
@@ -42,7 +42,7 @@ pub enum UndoError {
         /// The newest block.
         head: u64,
     },
-    /// The index already has the block after it.
+    /// The index already contains the block after it.
     #[error(
         "cannot return to block {to}: the oldest block that can become the head again is {oldest} \
          (storage.undo-blocks); stop the node and use `evmd rollback`"
@@ -73,7 +73,7 @@ pub(super) struct UndoRequest {
     pub(super) answer: HeadAnswer,
 }
 
-/// A rebuild of the index on its way through the stages.
+/// A rebuild of the index, as it passes through the stages.
 #[derive(Debug)]
 pub(super) struct Rebuild {
     /// The block that becomes the head afterwards.
@@ -87,7 +87,7 @@ pub(super) struct Rebuild {
 #[derive(Debug)]
 pub(super) struct Rebuilt {
     pub(super) index: IndexDb,
-    /// Its newest block.
+    /// The number of its newest block.
     pub(super) number: u64,
 }
 
@@ -108,13 +108,13 @@ impl Rebuild {
         self.rebuilt.set(rebuilt).expect("flush finishes a rebuild once");
     }
 
-    /// The new index, when it is complete.
+    /// Returns the new index once it is complete.
     pub(super) fn rebuilt(&self) -> Option<&Rebuilt> {
         self.rebuilt.get()
     }
 }
 
-/// Receives the hash of the new head.
+/// The channel for the hash of the new head.
 pub(super) type HeadAnswer = oneshot::Sender<Result<B256, UndoError>>;
 
 impl fmt::Debug for UndoRequest {
@@ -124,7 +124,7 @@ impl fmt::Debug for UndoRequest {
     }
 }
 
-/// An undo on its way through the stages.
+/// An undo, as it passes through the stages.
 #[derive(Debug)]
 pub(super) struct Undo {
     /// The view of the block that becomes the head.
@@ -132,11 +132,11 @@ pub(super) struct Undo {
     pub(super) transactions: UndoneTransactions,
     /// The transactions of the undone blocks, in block order; empty if they are dropped.
     pub(super) returned: Vec<Arc<RecoveredTx>>,
-    /// Unfinished blocks that do not descend from the block of `view`, by the states after them.
+    /// Unfinished blocks that do not descend from the head of `view`, identified by their post-states.
     pub(super) dropped: Vec<LayerId>,
-    /// Whether the journal has what must survive the undo. Blocks are removed from the chain only then.
+    /// Whether the journal contains what must survive the undo. Blocks are removed from the chain only then.
     is_journalled: AtomicBool,
-    /// `None` if another block becomes the head after this one.
+    /// The channel for the result; `None` if another block becomes the head right after this one.
     answer: Mutex<Option<HeadAnswer>>,
 }
 
@@ -152,7 +152,7 @@ impl Undo {
         Self { view, transactions, returned, dropped, is_journalled, answer }
     }
 
-    /// The number of the block that becomes the head.
+    /// Returns the number of the block that becomes the head.
     pub(super) fn number(&self) -> u64 {
         self.view.number()
     }

@@ -27,14 +27,14 @@ struct Inner {
 pub(super) struct WorkerWaker(Arc<Inner>);
 
 impl WorkerWaker {
-    /// A handle for a worker that sleeps on the returned parker.
+    /// Creates a handle for a worker that sleeps on the returned parker.
     pub(super) fn thread() -> (Self, Parker) {
         let parker = Parker::new();
         let waker = Waker::Thread(parker.unparker().clone());
         (Self(Arc::new(Inner { idle: AtomicBool::new(false), waker })), parker)
     }
 
-    /// A handle for a worker that sleeps in `mio::Poll::poll`.
+    /// Creates a handle for a worker that sleeps in `mio::Poll::poll`.
     pub(super) fn poll(waker: mio::Waker) -> Self {
         Self(Arc::new(Inner { idle: AtomicBool::new(false), waker: Waker::Poll(waker) }))
     }
@@ -53,7 +53,7 @@ impl WorkerWaker {
         true
     }
 
-    /// Announces that the worker is about to sleep. It must check its rings once more before it does.
+    /// Announces that the worker is about to sleep. The worker must check its rings once more before it sleeps.
     pub(super) fn begin_idle(&self) {
         self.0.idle.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -87,6 +87,6 @@ mod tests {
         waker.begin_idle();
         assert!(waker.wake());
         assert!(!waker.wake(), "it was woken already");
-        park(&parker, Duration::from_secs(60)); // Returns at once: the permit is there.
+        park(&parker, Duration::from_secs(60)); // Returns at once, because the permit is available.
     }
 }

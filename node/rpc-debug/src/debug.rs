@@ -321,7 +321,7 @@ struct CallOptions {
     inside: Option<InBlock>,
 }
 
-/// Executes the call inside its block, before the transaction at an index.
+/// The options for executing the call inside its block, before the transaction at an index.
 struct InBlock {
     index: u64,
     block: BlockOverrides,

@@ -193,14 +193,14 @@ pub const HARDHAT: &[Method] = &[
     method("hardhat_metadata", &[], METADATA, Run::Inline(node::metadata)),
 ];
 
-/// Returns what clients of a development chain control; an error on another chain.
+/// Returns the state that clients of a development chain control, or an error on another chain.
 fn development(call: &Call) -> Result<&Development, Error> {
     let missing =
         || Error::server("this is not a development chain: create one with `evmd init --dev`");
     call.context.development.as_deref().ok_or_else(missing)
 }
 
-/// Returns the control of block production; an error if this is not a development chain that produces blocks.
+/// Returns the control of block production, or an error if this is not a development chain that produces blocks.
 fn mining(call: &Call) -> Result<&MiningControl, Error> {
     development(call)?;
     call.context

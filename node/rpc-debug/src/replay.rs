@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Converts the error of a trace to that of a method. `from` is the sender of the traced call.
+/// Converts the error of a trace to the error of a method. `from` is the sender of the traced call.
 pub fn trace_error(error: TraceError, from: Address) -> Error {
     match error {
         TraceError::Tracer(text) => Error::server(text),

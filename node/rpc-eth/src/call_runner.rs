@@ -60,7 +60,7 @@ pub struct CallRunner<'a> {
     pub view: &'a View,
     /// The call is executed on the state after this block of the view.
     pub number: u64,
-    /// The fee recipient that the call sees. By default it is that of the block.
+    /// The fee recipient that the call sees; by default, the fee recipient of the block.
     pub proposer: Option<Address>,
     /// The limits of the call.
     pub limits: CallLimits,

@@ -22,14 +22,14 @@ pub struct Snapshot {
     pub pool: Vec<Arc<RecoveredTx>>,
     /// The clock, and the other settings of the next block.
     pub settings: NextBlockSettings,
-    /// The setting of when blocks are produced.
+    /// When blocks are produced.
     pub mining: Mining,
 }
 
 /// Maximum number of impersonated accounts.
 pub const MAX_IMPERSONATED: usize = 10_000;
 
-/// The accounts whose transactions clients may send without the keys.
+/// The accounts from which clients may send transactions without the private keys.
 #[derive(Debug, Default)]
 struct Impersonated {
     all: bool,
@@ -39,7 +39,7 @@ struct Impersonated {
 /// A call that was executed for a client.
 #[derive(Debug)]
 pub struct ObservedCall<'a> {
-    /// The method of JSON-RPC.
+    /// The JSON-RPC method.
     pub method: &'static str,
     /// The caller.
     pub from: Address,
@@ -91,13 +91,13 @@ impl Development {
         }
     }
 
-    /// Returns whether clients may send transactions of an account without its key.
+    /// Returns whether clients may send transactions from an account without its key.
     pub fn impersonates(&self, account: Address) -> bool {
         let impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         impersonated.all || impersonated.accounts.contains(&account)
     }
 
-    /// Allows clients to send transactions of an account. Returns `false` if there are [`MAX_IMPERSONATED`] others.
+    /// Allows clients to send transactions from an account. Returns `false` if there are [`MAX_IMPERSONATED`] others.
     pub fn impersonate(&self, account: Address) -> bool {
         let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = impersonated.accounts.len() < MAX_IMPERSONATED;
@@ -107,13 +107,13 @@ impl Development {
         fits || impersonated.accounts.contains(&account)
     }
 
-    /// Ends [`Self::impersonate`], and returns whether the account was impersonated.
+    /// Stops impersonating an account, and returns whether it was impersonated.
     pub fn stop_impersonating(&self, account: Address) -> bool {
         let mut impersonated = self.impersonated.lock().unwrap_or_else(PoisonError::into_inner);
         impersonated.accounts.remove(&account)
     }
 
-    /// Sets whether clients may send transactions of every account.
+    /// Sets whether clients may send transactions from every account.
     pub fn impersonate_all(&self, all: bool) {
         self.impersonated.lock().unwrap_or_else(PoisonError::into_inner).all = all;
     }

@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// The position in the chain up to which the client of a filter knows it. A later position is greater.
+/// The position up to which the client of a filter knows the chain. A later position is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Delivered {
     /// The number of undone branches, see [`View::undone`].
@@ -101,8 +101,8 @@ impl Filters {
         Self { installed: Mutex::default(), permits, memory, lifetime, ids: RandomState::new() }
     }
 
-    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so adding a
-    /// filter does not do it.
+    /// Removes the filters that were evicted or not polled for their lifetime. This visits all filters, so it is not
+    /// done whenever a filter is added.
     pub fn sweep(&self) {
         self.lock().retain(|_, filter| filter.is_alive(self.lifetime));
     }
@@ -153,8 +153,8 @@ impl Filters {
         Ok(U128::from(id))
     }
 
-    /// Records what the client has received. Concurrent polls of one filter may finish in another order than that of
-    /// their views, so the position never moves back. Otherwise blocks would be delivered twice.
+    /// Records what the client has received. Concurrent polls of one filter may finish in a different order from their
+    /// views, so the position never moves back. Otherwise blocks would be delivered twice.
     pub(crate) fn set_delivered(&self, id: u128, delivered: Delivered) {
         if let Some(filter) = self.lock().get_mut(&id) {
             filter.delivered = filter.delivered.max(delivered);

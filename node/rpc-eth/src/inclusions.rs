@@ -4,7 +4,7 @@
 //! would use more time than the pipeline. The task misses a block that is flushed before it reads it, so callers also
 //! check periodically.
 //!
-//! State: the transactions that calls wait for. Their number is limited by that of concurrent calls.
+//! State: the transactions that calls wait for. There are never more of them than concurrent calls.
 
 use alloy_primitives::{B256, map::HashMap};
 use state::{Published, View};

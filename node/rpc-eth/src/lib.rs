@@ -1,6 +1,6 @@
 //! The JSON-RPC methods that wallets and applications use, and the context in which all methods run.
 //!
-//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`] and [`evmd`] contain the methods, each with a table of them.
+//! - [`eth`], [`net`], [`web3`], [`txpool`], [`personal`] and [`evmd`] each contain methods and a table of them.
 //! - [`method`] defines a call of a method, [`services`] the state that all calls share, and [`Context`] the parts of
 //!   the node that they use.
 //! - [`CallRunner`] executes calls for other interfaces.
@@ -64,7 +64,7 @@ pub struct Context {
     pub pool: PoolClient,
     /// The counters of the pipeline.
     pub monitor: Monitor,
-    /// The limits of the mempool. A suggested price is not below its minimum.
+    /// The limits of the mempool. Suggested prices are never below its minimum price.
     pub pool_limits: mempool::Limits,
     /// Maximum gas of a call that is executed for a client; 0 for no limit.
     pub gas_cap: u64,

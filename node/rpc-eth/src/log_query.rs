@@ -123,7 +123,7 @@ impl LogQuery {
         size_of::<Self>() + self.filter.memory_bytes()
     }
 
-    /// Returns the first and last block of an installed filter. `latest` has no limit, because it follows the chain.
+    /// Returns the first and last block of an installed filter. `latest` means no limit, because it follows the chain.
     pub fn bounds(&self, view: &View) -> (u64, u64) {
         let number = |tag: BlockTag, open: u64| match tag {
             BlockTag::Number(_) | BlockTag::Earliest => tag.number(view),

@@ -41,15 +41,15 @@ type Pending = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub enum Run {
     /// On the thread that serves the socket, for calls that take microseconds.
     Inline(fn(&Call) -> Answer),
-    /// In a queue, for calls that may take long.
+    /// In a queue, for calls that may take a long time.
     Queued(QueueClass, fn(&Call) -> Answer),
     /// Inline if the call takes microseconds, otherwise in a queue.
     Quick {
-        /// Returns the result, or `None` if the call would take long.
+        /// Returns the result, or `None` if the call would take too long.
         inline: fn(&Call) -> Result<Option<Json>, Error>,
         /// Returns the result in the queue.
         queued: fn(&Call) -> Answer,
-        /// The queue for calls that would take long inline.
+        /// The queue for calls that would take too long inline.
         queue: QueueClass,
     },
     /// On the thread that serves the socket, as a future that waits for the pipeline.
@@ -114,9 +114,9 @@ pub struct Call {
     pub method: &'static Method,
     /// The JSON text of the parameters, which is empty if there are none.
     pub params: Bytes,
-    /// The view of the whole call or batch. Its head is the pending block if `pending` is set.
+    /// The view that the whole call or batch uses. Its head is the pending block if `pending` is set.
     pub view: Arc<View>,
-    /// The pending block, after the method has required it.
+    /// The pending block, once the method has required it.
     pub pending: Option<Arc<PendingBlock>>,
     /// The parts of the node that the methods use.
     pub context: Arc<Context>,
@@ -173,7 +173,7 @@ impl Call {
         id.require(&self.view)
     }
 
-    /// Like [`Self::find`], for methods that do not support the pending block.
+    /// Like [`Self::find`], but for methods that do not support the pending block.
     pub fn find_canonical(&self, id: BlockId) -> Result<Option<u64>, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());
@@ -181,7 +181,7 @@ impl Call {
         id.find(&self.view)
     }
 
-    /// Like [`Self::require`], for methods that do not support the pending block.
+    /// Like [`Self::require`], but for methods that do not support the pending block.
     pub fn require_canonical(&self, id: BlockId) -> Result<u64, Error> {
         if id.is_pending() {
             return Err(Error::pending_refused());

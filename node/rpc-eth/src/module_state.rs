@@ -22,7 +22,7 @@ pub fn modules_within(call: &Call, number: u64) -> Result<Option<Arc<Modules>>, 
     modules_within_view(&call.context.spec, &call.view, number).map_err(Error::internal)
 }
 
-/// Like [`modules_within`], for a block of a view.
+/// Like [`modules_within`], but for a block of a view.
 ///
 /// # Errors
 /// Returns an error if the modules before the block cannot be read.

@@ -10,7 +10,7 @@ use storage::StoredReceipt;
 /// A pending block.
 #[derive(Debug)]
 pub struct PendingBlock {
-    /// The chain and the state with the pending block as the head. Without roots, its hash is zero.
+    /// The chain and the state with the pending block as the head. If its roots were not computed, its hash is zero.
     pub view: Arc<View>,
     /// The view on which the block was built.
     pub parent: Arc<View>,

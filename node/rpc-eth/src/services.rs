@@ -63,7 +63,7 @@ impl Limits {
         }
     }
 
-    /// Returns the maximum duration of a single call, which is also that of a batch.
+    /// Returns the maximum duration of a single call, which is also the maximum for a batch.
     pub fn max_duration(&self) -> Duration {
         self.call_timeout.max(self.trace_timeout).max(self.logs_timeout)
     }
@@ -98,7 +98,7 @@ impl Services {
     }
 }
 
-/// The gas prices that follow from recent blocks.
+/// The gas prices computed from recent blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Prices {
     /// The hash of the block at which they were computed.

@@ -1,4 +1,4 @@
-//! Defines the errors that clients receive. Codes and texts that tools compare are those of geth. The details of an
+//! Defines the errors that clients receive. Codes and texts that tools compare are geth's. The details of an
 //! internal failure are logged, and never sent to the client.
 
 use crate::PendingDetail;
@@ -131,13 +131,13 @@ impl Error {
         self.required_pending
     }
 
-    /// The method requires the pending block. The dispatcher runs the method again with that block.
+    /// Returns the error of a method that requires the pending block. The dispatcher runs it again with that block.
     pub fn pending_required(detail: PendingDetail) -> Self {
         let error = Self::fixed(INTERNAL, "the pending block was not built");
         Self { required_pending: Some(detail), ..error }
     }
 
-    /// The method does not support the pending block.
+    /// Returns the error of a method that does not support the pending block.
     pub const fn pending_refused() -> Self {
         Self::fixed(SERVER, "this method does not support the pending block: use \"latest\"")
     }
@@ -147,7 +147,7 @@ impl Error {
         &self.message
     }
 
-    /// The method defines the code, such as those of `eth_simulateV1` in the execution-apis specification.
+    /// Returns an error with a code that the method defines, as `eth_simulateV1` does in the execution-apis.
     pub const fn coded(code: i32, message: String) -> Self {
         Self::owned(code, message)
     }
@@ -157,47 +157,47 @@ impl Error {
         self.data.as_deref()
     }
 
-    /// The method does not exist.
+    /// Returns the error for a method that does not exist.
     pub fn unknown_method(name: &str) -> Self {
         Self::owned(METHOD_NOT_FOUND, format!("the method {name} does not exist/is not available"))
     }
 
-    /// The subscription type does not exist.
+    /// Returns the error for a subscription type that does not exist.
     pub fn unknown_subscription(name: &str) -> Self {
         Self::owned(METHOD_NOT_FOUND, format!("no {name:?} subscription in eth namespace"))
     }
 
-    /// The client cancels a subscription that does not exist.
+    /// Returns the error for cancelling a subscription that does not exist.
     pub const fn no_subscription() -> Self {
         Self::fixed(SERVER, "subscription not found")
     }
 
-    /// The client subscribes over HTTP or in a batch.
+    /// Returns the error for subscribing over HTTP or in a batch.
     pub const fn no_notifications() -> Self {
         Self::fixed(METHOD_NOT_FOUND, "notifications not supported")
     }
 
-    /// `params` is neither a list, nor `null`, nor absent.
+    /// Returns the error for `params` that is neither a list, nor `null`, nor absent.
     pub const fn params_not_a_list() -> Self {
         Self::fixed(INVALID_PARAMS, "non-array args")
     }
 
-    /// The call has more parameters than the method accepts.
+    /// Returns the error for a call with more parameters than the method accepts.
     pub fn too_many_arguments(max: usize) -> Self {
         Self::owned(INVALID_PARAMS, format!("too many arguments, want at most {max}"))
     }
 
-    /// A required parameter is missing.
+    /// Returns the error for a missing required parameter.
     pub fn missing_argument(index: usize) -> Self {
         Self::owned(INVALID_PARAMS, format!("missing value for required argument {index}"))
     }
 
-    /// A parameter cannot be parsed.
+    /// Returns the error for a parameter that cannot be parsed.
     pub fn invalid_argument(index: usize, reason: &str) -> Self {
         Self::owned(INVALID_PARAMS, format!("invalid argument {index}: {reason}"))
     }
 
-    /// The parameters can be parsed, but their values are invalid.
+    /// Returns the error for parameters that can be parsed, but whose values are invalid.
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: INVALID_PARAMS,
@@ -208,7 +208,7 @@ impl Error {
         }
     }
 
-    /// The call failed with an error for which geth has no specific code.
+    /// Returns an error for which geth has no specific code.
     pub fn server(message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code: SERVER,
@@ -219,13 +219,13 @@ impl Error {
         }
     }
 
-    /// The block with the requested number does not exist, or that with the requested hash if `by_hash` is true.
+    /// Returns the error for a block that does not exist. It was requested by hash if `by_hash` is true.
     pub const fn header_not_found(by_hash: bool) -> Self {
         let message = if by_hash { "header for hash not found" } else { "header not found" };
         Self::fixed(SERVER, message)
     }
 
-    /// The call reverted and returned `data`.
+    /// Returns the error of a call that reverted and returned `data`.
     pub fn reverted(data: &alloy_primitives::Bytes) -> Self {
         let message = match crate::revert::revert_reason(data) {
             Some(reason) => format!("execution reverted: {reason}"),
@@ -234,35 +234,35 @@ impl Error {
         Self::owned(REVERTED, message).with_data(data)
     }
 
-    /// The request exceeds a limit of the server.
+    /// Returns the error for a request that exceeds a limit of the server.
     pub fn limit(message: String, limit: u64, suggested: Option<SuggestedRange>) -> Self {
         Self::owned(LIMIT_EXCEEDED, message).with_data(&Limit { limit, suggested })
     }
 
-    /// The same as [`Self::limit`], but with another code.
+    /// Like [`Self::limit`], but with another code.
     fn limit_coded(code: i32, message: String, limit: u64) -> Self {
         Self::owned(code, message).with_data(&Limit { limit, suggested: None })
     }
 
-    /// The request names more slots or calls than the limit.
+    /// Returns the error for a request that names more slots or calls than the limit.
     pub fn client_limit(message: String, limit: u64) -> Self {
         Self::limit_coded(CLIENT_LIMIT_EXCEEDED, message, limit)
     }
 
-    /// A queue of calls is full.
+    /// Returns the error of a full queue of calls.
     pub fn busy(limit: usize) -> Self {
         let message =
             format!("too many requests: {limit} earlier calls wait for their turn, try again");
         Self::limit(message, limit as u64, None)
     }
 
-    /// The request requires a block that this node does not have yet. `message` names it.
+    /// Returns the error for a request that requires a block that this node does not have yet. `message` names it.
     pub fn block_not_reached(message: String, newest: u64) -> Self {
         let newest = alloy_primitives::U64::from(newest);
         Self::owned(BLOCK_NOT_REACHED, message).with_data(&NotReached { newest })
     }
 
-    /// The clients together use too much memory for another request or response.
+    /// Returns the error if the clients together use too much memory for another request or response.
     pub fn client_memory(limit: u64) -> Self {
         let message = format!(
             "clients use too much memory: at most {limit} bytes (server.max-client-bytes), try again"
@@ -270,64 +270,64 @@ impl Error {
         Self::limit(message, limit, None)
     }
 
-    /// The client exceeded a rate limit.
+    /// Returns the error for a client that exceeded a rate limit.
     pub fn rate(scope: &str, limit: u32, retry_after_ms: u64) -> Self {
         let message = format!("rate limit exceeded: at most {limit} calls a second by one {scope}");
         let data = Rate { limit, retry_after_ms };
         Self { rate: true, ..Self::owned(LIMIT_EXCEEDED, message).with_data(&data) }
     }
 
-    /// The request is too large.
+    /// Returns the error for a request that is too large.
     pub fn request_too_large(limit: usize) -> Self {
         Self::limit(format!("request too large: at most {limit} bytes"), limit as u64, None)
     }
 
-    /// The response, or the part of it that `what` names, is too large.
+    /// Returns the error if the response, or the part of the response that `what` names, is too large.
     pub fn too_large(what: &str, limit: usize) -> Self {
         let message = format!("{what} too large: at most {limit} bytes");
         Self::limit_coded(RESPONSE_TOO_LARGE, message, limit as u64)
     }
 
-    /// The batch has too many calls.
+    /// Returns the error for a batch with too many calls.
     pub fn batch_too_large(limit: usize) -> Self {
         let message = format!("batch too large: at most {limit} calls");
         Self::limit_coded(INVALID_REQUEST, message, limit as u64)
     }
 
-    /// The work that `what` names was cancelled because it exceeded its time limit.
+    /// Returns the error if the work that `what` names was cancelled because it exceeded its time limit.
     pub fn timed_out(what: &str, limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(SERVER, format!("{what} aborted (timeout = {limit:?})"), ms)
     }
 
-    /// The time limit of the batch expired before this call had a response.
+    /// Returns the error of a call that had no response when the time limit of its batch expired.
     pub fn batch_timed_out(limit: std::time::Duration) -> Self {
         let ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self::limit_coded(TIMED_OUT, "request timed out".to_owned(), ms)
     }
 
-    /// The connection has the maximum number of subscriptions.
+    /// Returns the error for a connection that has the maximum number of subscriptions.
     pub fn too_many_subscriptions(limit: u32) -> Self {
         let message = format!("too many subscriptions: at most {limit} per connection");
         Self::limit_coded(TOO_MANY_SUBSCRIPTIONS, message, limit.into())
     }
 
-    /// The body is not JSON.
+    /// Returns the error for a body that is not JSON.
     pub const fn parse() -> Self {
         Self::fixed(PARSE, "parse error")
     }
 
-    /// The JSON is not a call.
+    /// Returns the error for JSON that is not a call.
     pub const fn invalid_request() -> Self {
         Self::fixed(INVALID_REQUEST, "invalid request")
     }
 
-    /// The batch is empty.
+    /// Returns the error for an empty batch.
     pub const fn empty_batch() -> Self {
         Self::fixed(INVALID_REQUEST, "empty batch")
     }
 
-    /// The server failed. `detail` is logged and not sent.
+    /// Returns the error of a failure inside the server. `detail` is logged and not sent.
     pub fn internal(detail: impl std::fmt::Display) -> Self {
         tracing::error!(%detail, "a call failed inside the node");
         Self::fixed(INTERNAL, "internal error")

@@ -139,7 +139,7 @@ impl<'a> Text<'a> {
         self.parse(|source| source.deserialize_map(Members))
     }
 
-    /// Returns the error for a value of another type than `expected`.
+    /// Returns the error for a value whose type is not `expected`.
     fn wrong_type<T>(self, expected: &dyn Expected) -> Result<T, FieldError> {
         let found = match self.json.as_bytes().first() {
             Some(b'{') => Unexpected::Map,

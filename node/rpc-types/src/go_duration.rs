@@ -36,7 +36,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Maximum duration in nanoseconds. Go stores a duration in a signed 64-bit integer.
 const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
-/// Parses a duration. The result of a negative duration is zero, because both expire immediately.
+/// Parses a duration. A negative duration is converted to zero, because both expire immediately.
 ///
 /// # Errors
 /// Returns an error if the text is not a duration, or if it exceeds 292 years.

@@ -37,8 +37,8 @@ impl BlockReceipts {
         Self { spec: Arc::clone(spec), last: Arc::default() }
     }
 
-    /// Returns a list of the receipts of these transactions in a block, or of all its transactions if `hashes` is
-    /// empty. Returns nothing if no receipt matches. A blocking thread reads the block, which may be large.
+    /// Returns a list of the receipts of these transactions in a block, or of all transactions in the block if `hashes`
+    /// is empty. Returns nothing if no receipt matches. The block may be large, so a blocking thread reads it.
     ///
     /// # Errors
     /// Returns an error if the block cannot be read.

@@ -30,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) rate: Arc<ConnectionRate>,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) flow: Arc<Flow>,
-    /// Accounts for the memory that its requests and responses use.
+    /// Accounts for the memory that the client's requests and responses use.
     pub(crate) account: Arc<Account>,
 }
 

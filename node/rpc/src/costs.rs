@@ -1,4 +1,4 @@
-//! Lists the costs of the methods of JSON-RPC by class, for `docs/costs.md`.
+//! Lists the costs of the JSON-RPC methods by class, for `docs/costs.md`.
 
 use ::server::costs::{CostClass, InterfaceCosts};
 
@@ -9,7 +9,7 @@ const SHORT: &str = "short queue";
 const LONG: &str = "long queue";
 const WAITS: &str = "inline, waits for the pipeline";
 
-/// The costs of the methods of JSON-RPC.
+/// The costs of the JSON-RPC methods.
 pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     name: "JSON-RPC",
     threads: "`inline` is the thread that serves the socket. The short and the long queue have threads of their own at low \

@@ -1,6 +1,6 @@
 //! Creates the result of `rpc.discover`, an OpenRPC document of the enabled methods, from the table of methods. The
 //! schema of a parameter depends only on its name, which has the same meaning in all methods. The schemas of results
-//! have tables of their own.
+//! are in separate tables.
 
 mod results;
 mod schemas;
@@ -83,7 +83,7 @@ fn schema(name: &str) -> Option<Value> {
         "hash" | "parent" | "startHash" | "endHash" => pattern("^0[xX][0-9a-fA-F]{64}$"),
         "slot" => pattern("^0[xX][0-9a-fA-F]{0,64}$"),
         "index" | "id" => pattern("^0[xX](0|[1-9a-fA-F][0-9a-fA-F]*)$"),
-        // A tag, a number, a hash, or an object of EIP-1898.
+        // A tag, a number, a hash, or an object as defined in EIP-1898.
         "block" | "newest" | "from" | "to" => value!({ "type": ["string", "integer", "object"] }),
         // A quantity, or a JSON number for parameters that clients are known to send in this form.
         "nonce" | "balance" | "value" | "baseFee" | "count" | "timestamp" | "interval"

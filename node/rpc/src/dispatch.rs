@@ -46,7 +46,7 @@ pub(crate) struct Dispatcher {
     queues: CallQueues,
     pending: PendingBlocks,
     meter: Arc<CallMeter>,
-    /// The index of the counters for unknown methods, which follows that of the last method.
+    /// The index of the counters for unknown methods: one above the index of the last method.
     unknown: usize,
     max_response_bytes: usize,
     max_batch: usize,
@@ -205,8 +205,8 @@ impl Dispatcher {
         subscriber.subscribe(id, self.subscription(params, client)?).await
     }
 
-    /// Counts and parses a call of `eth_subscribe`. The thread of the body does this, and not the task of the
-    /// subscription on the thread that serves the socket, because the parameters may be large.
+    /// Counts and parses a call of `eth_subscribe`. Because the parameters may be large, the thread of the body does
+    /// this rather than the subscription's task on the thread that serves the socket.
     fn subscription(&self, params: &Bytes, client: &Client) -> Result<SubscriptionKind, Error> {
         self.rates.admit(&client.rate, client.address, NonZeroU32::MIN)?;
         let kind = SubscriptionKind::read(params, &self.context.spec)?;
@@ -216,7 +216,7 @@ impl Dispatcher {
         Ok(kind)
     }
 
-    /// Replaces a result above the maximum length by an error.
+    /// Replaces a result that exceeds the maximum length with an error.
     fn bounded(&self, answer: Answer) -> Answer {
         match answer {
             Ok(result) if result.bytes().len() > self.max_response_bytes => {
@@ -259,8 +259,8 @@ impl Dispatcher {
         answer
     }
 
-    /// Runs a method. If it requires the pending block, this runs it again with that block. A replica forwards calls
-    /// that read the pool or require the pending block.
+    /// Runs a method. If the method turns out to require the pending block, runs it again with that block. A replica
+    /// forwards calls that read the pool or require the pending block.
     async fn run(&self, method: &'static Method, mut call: Call, client: &Arc<Client>) -> Answer {
         let forwarder = self.context.forwarder.as_deref();
         if let Some(forwarder) = forwarder
@@ -311,8 +311,8 @@ impl Dispatcher {
     }
 }
 
-/// Returns whether a replica forwards this call, because the result depends on the pool. `eth_fillTransaction` returns
-/// the nonce after the pooled transactions. The methods that read transactions by hash forward calls themselves.
+/// Returns whether a replica forwards this call because its result depends on the pool: `eth_fillTransaction`, too,
+/// returns the nonce after the pooled transactions. Methods that read transactions by hash forward calls themselves.
 fn is_forwarded(method: &str, params: &[u8]) -> bool {
     match method {
         "txpool_status"
@@ -338,7 +338,7 @@ fn parsed_call<'a>(body: &Bytes, call: &'a Envelope<'_>) -> ParsedCall<'a> {
     ParsedCall { method: call.method(), params }
 }
 
-/// Converts a panic in a method to an error of this call, so that other calls are not affected.
+/// Converts a panic in a method into an error for this call, so that other calls are not affected.
 fn guard<T>(name: &str, run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(panicked(name)))
 }

@@ -25,7 +25,7 @@ pub(crate) struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// A string, which is copied only if the text has escapes.
+/// A string, which is copied only if the text contains escapes.
 #[derive(Debug, Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -105,7 +105,7 @@ impl<'a> Envelope<'a> {
                 _ => (NO_ID, Error::parse()),
             })?;
         let version = envelope.jsonrpc.as_ref().is_some_and(|version| version.0 == "2.0");
-        // serde also accepts a list of the fields' values.
+        // serde would also accept a list of the values of the fields.
         let object = text.trim_ascii_start().first() == Some(&b'{');
         if !version || !object || envelope.id.is_some_and(|id| !is_id(id)) {
             return Err((id_of(text), Error::invalid_request()));

@@ -1,10 +1,10 @@
-//! Back-pressure of a WebSocket: the calls of a client that sends much and reads little wait, so that its messages and
+//! Back-pressure of a WebSocket: if a client sends much and reads little, its calls wait, so that its messages and
 //! responses do not fill the memory.
 //!
 //! Limits: the socket is not read while [`MAX_UNANSWERED_BYTES`] of messages are unanswered. No call begins and no
-//! notification is sent while [`MAX_PENDING_BYTES`] of responses and notifications are pending, which means that they
-//! are not written yet ([`MIN_PENDING_BYTES`] if all clients together read little). Queued calls and batches are
-//! also limited by number, because their responses exist before they are counted.
+//! notification is sent while [`MAX_PENDING_BYTES`] of responses and notifications are pending, that is, not written
+//! yet ([`MIN_PENDING_BYTES`] if the pending bytes of all clients reach their limit). The numbers of queued calls and
+//! batches are limited as well, because their responses exist before they are counted.
 
 use budget::{Account, Usage};
 use platform::memory::derived;
@@ -28,7 +28,7 @@ const MAX_PENDING_BYTES_OF_ALL: usize = 32 * MAX_PENDING_BYTES;
 const MIN_PENDING_BYTES_OF_ALL: usize = 4 * MAX_PENDING_BYTES;
 /// Maximum received and pending bytes of a connection that are not accounted to its client. Above, all of them are.
 const FREE_BYTES: usize = 64 * 1024;
-/// Accounted bytes are released once this many, or all, are not needed, so the lock is rarely taken.
+/// Accounted bytes are released only when this many, or all of them, are no longer needed, so the lock is rarely taken.
 const SLACK_BYTES: usize = 256 * 1024;
 /// Maximum number of queued calls of a connection, whose large responses may be ready at the same time.
 const MAX_QUEUED_CALLS: usize = 16;
@@ -51,7 +51,7 @@ fn limit(all: usize) -> usize {
 /// The counters and permits of a connection.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Bytes of the messages that were read and whose responses are not written, including their tasks.
+    /// Bytes of the messages that were read but whose responses are not written yet, including their tasks.
     unanswered: AtomicUsize,
     /// Wakes the reader of the socket.
     not_full: Notify,
@@ -83,7 +83,7 @@ impl Default for Flow {
     }
 }
 
-/// A message counts as unanswered until this is dropped.
+/// A guard: a message counts as unanswered until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Unanswered {
     flow: Arc<Flow>,
@@ -91,7 +91,7 @@ pub(crate) struct Unanswered {
 }
 
 impl Flow {
-    /// Counts a message of this many bytes that was read, until the result is dropped.
+    /// Counts a message of this many bytes as unanswered until the returned guard is dropped.
     pub(crate) fn received(flow: &Arc<Self>, bytes: usize) -> Unanswered {
         let bytes = bytes + TASK_BYTES;
         flow.unanswered.fetch_add(bytes, SeqCst);
@@ -119,7 +119,7 @@ impl Flow {
         while !self.is_writable() {
             self.writable.notified().await;
         }
-        // This wakes the next call, which waits again if the limit is reached meanwhile.
+        // This wakes the next call, which waits again if the limit has been reached in the meantime.
         self.writable.notify_one();
     }
 
@@ -149,8 +149,8 @@ impl Flow {
         self.settle();
     }
 
-    /// Removes bytes that were written or never will be. A call that waits at [`MIN_PENDING_BYTES`] is woken only when
-    /// its own client reads, not when other clients do.
+    /// Removes bytes that were written or never will be. A call that waits because of [`MIN_PENDING_BYTES`] is woken
+    /// only when its own client reads, not when other clients do.
     pub(crate) fn written(&self, bytes: usize) {
         let less = |pending: usize| Some(pending.saturating_sub(bytes));
         let pending = self.pending.fetch_update(SeqCst, SeqCst, less).expect("infallible");
@@ -199,7 +199,7 @@ impl Flow {
                 usage.evict_owner();
             }
             self.accounted.store(usage.held_bytes(), SeqCst);
-            // A thread that changed a counter meanwhile may have returned, because it read the old `accounted`.
+            // A thread that changed a counter in the meantime may have returned because it read the old `accounted`.
             if bytes == self.bytes() {
                 return;
             }

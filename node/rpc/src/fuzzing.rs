@@ -1,4 +1,4 @@
-//! Checks properties that hold for all bytes that a client may send. The fuzz targets (`node/fuzz`) call it.
+//! Checks properties that hold for all bytes that a client may send. The fuzz targets (`node/fuzz`) call this module.
 
 use crate::envelope::{Body, Envelope, NO_ID};
 use rpc_types::error::Error;

@@ -1,5 +1,5 @@
-//! Parses and answers large bodies on threads of their own. On a thread that serves sockets, one large body would
-//! delay all other connections for tens of milliseconds.
+//! Parses and answers large bodies on separate threads. On a thread that serves sockets, one large body would delay
+//! all other connections for tens of milliseconds.
 //!
 //! Input: bodies. Output: responses. State: the queue of bodies, by address and connection. Limits: each thread parses
 //! one body at a time, and [`FairPermits`] bounds the queue. If it is full, the body is refused.
@@ -14,7 +14,7 @@ use std::{future::Future, sync::Arc};
 use tokio::{runtime::Handle, task::JoinSet};
 
 /// A body of at least this many bytes is large. A smaller one is parsed in some tens of microseconds. With hundreds of
-/// connections on a thread, each of them may have to wait for one body of every other connection.
+/// connections on a thread, each may have to wait for one body from every other connection.
 pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 
 /// The threads for large bodies, and the queue for them.

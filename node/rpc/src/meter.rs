@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Upper bounds of the latency buckets in microseconds, from 25 us to 13 s, each twice the previous one. Longer calls
-/// are counted in another bucket without an upper bound.
+/// are counted in a further bucket without an upper bound.
 pub const LATENCY_BOUNDS_US: [u64; 20] = {
     let mut bounds = [25; 20];
     let mut index = 1;

@@ -1,6 +1,6 @@
 //! Builds the pending block: the next block as this node would produce it now from the best transactions of the pool.
 //!
-//! Input: calls with the block `pending`. Output: the block as the head of a view of its own, on which a method runs in
+//! Input: calls with the block `pending`. Output: the block as the head of a separate view, on which a method runs in
 //! the same way as on a canonical block. State: the newest pending block without roots, and the newest one with roots,
 //! until they are too old. Limits: one build at a time, of at most [`MAX_PENDING`] within [`MAX_BUILD_TIME`], and one
 //! computation of roots; other requests wait for it. The ante stage answers one query for each build. No stage waits
@@ -36,8 +36,8 @@ fn is_old(pending: &PendingBlock) -> bool {
     pending.started.elapsed() >= MAX_PENDING_AGE
 }
 
-/// Returns whether a pending block is new enough for a request. If its build started after the request, it is, even if
-/// the build took long. Otherwise requests on a fast chain would start one build after another.
+/// Returns whether a pending block is new enough for a request. It always is if its build started after the request,
+/// even if the build took long; otherwise, requests on a fast chain would start one build after another.
 fn is_new_enough(pending: &PendingBlock, request: &RequestStart) -> bool {
     let is_young = pending.started >= request.time || pending.started.elapsed() < request.max_age;
     is_young && pending.parent.undone == request.undone && pending.parent.number() >= request.head

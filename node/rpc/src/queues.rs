@@ -1,6 +1,6 @@
-//! Runs calls that may take long in two queues, each with threads of its own that serve no sockets. One queue is for
-//! work of milliseconds (`eth_call`, large blocks), and the other for scans and traces, so that long calls do not
-//! delay short ones.
+//! Runs calls that may take long in two queues, each with its own threads, which do not serve sockets. One queue is for
+//! work that takes milliseconds (`eth_call`, large blocks), and the other is for scans and traces, so that long calls
+//! do not delay short ones.
 //!
 //! Input: calls with their client. Output: their results. State: the waiting calls in a [`FairQueue`], which limits
 //! their number and determines their order. The threads have a lower priority than those of the pipeline and of the
@@ -117,8 +117,8 @@ impl CallQueues {
         self.run_for(class, client.address, client.id, work).await
     }
 
-    /// Like [`Self::run`], for work whose result several clients share. It is queued under an address of its own, so
-    /// that earlier calls of one client do not delay the others.
+    /// Does the same as [`Self::run`] for work whose result several clients share. The work is queued under a separate
+    /// address, so that earlier calls of one client do not delay the others.
     pub(crate) async fn run_shared<T: Send + 'static>(
         &self,
         class: QueueClass,

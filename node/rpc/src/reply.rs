@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(pieces[0], start);
     }
 
-    /// None of the results is large alone.
+    /// None of the results is large by itself.
     #[test]
     fn a_body_is_accounted_if_its_pieces_together_are_large() {
         let result = Json::from_text(vec![b'7'; MIN_SHARED_BYTES]);

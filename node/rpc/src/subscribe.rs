@@ -2,7 +2,7 @@
 //!
 //! A subscription to blocks or logs follows the published views and reads each block itself. It therefore misses no
 //! block and delays nothing, however slow its client is. Its notifications count as pending bytes of the connection
-//! ([`Flow`]). While the client reads nothing, the subscription waits, and does not keep notifications that it can
+//! ([`Flow`]). While the client reads nothing, the subscription waits, and does not hold notifications that it can
 //! create again. A client that reads nothing for too long is disconnected (`slow-client-s`). If a subscription fails
 //! on an open connection, it sends a last message with the error.
 
@@ -184,7 +184,7 @@ async fn serve(
     }
 }
 
-/// Why a subscription ends.
+/// The reason why a subscription ends.
 enum End {
     /// The client has disconnected or unsubscribed, or the node is stopping.
     Disconnected,
@@ -207,7 +207,7 @@ impl Position {
     }
 }
 
-/// For subscriptions without notifications about undone blocks.
+/// Returns no messages, for subscriptions without notifications about undone blocks.
 const fn no_messages(_: &UndoneBlock) -> Vec<Json> {
     Vec::new()
 }
@@ -234,8 +234,8 @@ where
         }
         heads.borrow_and_update();
         loop {
-            // The view is loaded again for each block and not kept while waiting for the client, because a view keeps
-            // the layers in memory that it was created from.
+            // Load the view again for each block instead of holding it while waiting for the client, because a view
+            // keeps the layers from which it was created in memory.
             let view = published.load();
             let branches = published.undone(undone, &view);
             undone = view.undone;
@@ -263,7 +263,7 @@ where
             };
             match push(notifier, of_block).await {
                 Ok(()) => last += 1,
-                // The block was undone meanwhile.
+                // The block was undone in the meantime.
                 Err(_) if published.load().undone != undone => {}
                 Err(end) => return Err(end),
             }

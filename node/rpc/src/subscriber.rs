@@ -55,9 +55,9 @@ impl Subscriber {
         ConnectionId(usize::try_from(self.client.id).expect("usize has 64 bits"))
     }
 
-    /// Opens a subscription. jsonrpsee sends the response itself, before the first notification. Its type of ids cannot
-    /// represent negative numbers and fractions. It therefore receives the JSON text of the client's id as a string,
-    /// which [`with_client_id`] replaces by the id.
+    /// Opens a subscription. jsonrpsee sends the response itself, before the first notification. Its id type cannot
+    /// represent negative numbers and fractions, so it receives the JSON text of the client's id as a string, which
+    /// [`with_client_id`] replaces with the id.
     ///
     /// # Errors
     /// Returns an error if the connection has the maximum number of subscriptions, or clients use too much memory.
@@ -70,7 +70,7 @@ impl Subscriber {
     }
 
     /// Opens a subscription whose id is part of the response to a batch. The caller starts it when that response has
-    /// been written. It sends no notification before.
+    /// been written; until then, the subscription sends no notifications.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::subscribe`].
@@ -154,14 +154,14 @@ fn response_bytes(id: &str) -> usize {
     RESPONSE_START.len() - 1 + quoted.len() + REST.len()
 }
 
-/// The call id that jsonrpsee receives for a call of a batch. It differs from those of clients: no JSON text is empty.
+/// The id that jsonrpsee receives for a call in a batch. It differs from all client ids, because no JSON text is empty.
 const BATCH_ID: &str = "";
 
 /// The beginning of a response from jsonrpsee. Notifications have a method instead of an id.
 const RESPONSE_START: &str = "{\"jsonrpc\":\"2.0\",\"id\":\"";
 
-/// Converts a message from jsonrpsee to what the client receives: a response has the id that the client sent. Returns
-/// `None` for a response that is part of the response to a batch.
+/// Converts a message from jsonrpsee into the one that the client receives: in a response, restores the id that the
+/// client sent. Returns `None` for a response that is part of the response to a batch.
 pub(crate) fn with_client_id(json: Box<RawValue>) -> Option<Piece> {
     #[derive(Deserialize)]
     struct Response<'a> {

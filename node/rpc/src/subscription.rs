@@ -127,8 +127,8 @@ impl SubscriptionKind {
     }
 }
 
-/// Starts a subscription that was opened in a batch, when the response to the batch has been written. If this is
-/// dropped before, the subscription ends, because the client does not know its id.
+/// Starts a subscription that was opened in a batch, once the response to the batch has been written. If this is
+/// dropped before that, the subscription ends, because the client does not know its id.
 #[derive(Debug)]
 pub(crate) struct Start(oneshot::Sender<()>);
 

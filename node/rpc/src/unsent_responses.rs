@@ -44,8 +44,8 @@ impl UnsentResponses {
         Gathered { usage, bytes: 0 }
     }
 
-    /// Returns the same piece of a large response, accounted until it is written. If it does not fit any more, the
-    /// connection is closed.
+    /// Returns the same piece of a large response, accounted until it is written. If it no longer fits, the connection
+    /// is closed.
     pub(crate) fn counted(&self, piece: Piece) -> Piece {
         let Some(account) = &self.0 else { return piece };
         match account.hold(piece.len()) {

@@ -1,8 +1,8 @@
 //! Recovers the senders of raw transactions in batches.
 //!
 //! `verify` computes both hashes of a transaction (its own, and the signing hash) and recovers the key from its
-//! signature, for many transactions at a time. Decoding is done one by one, and so are further attempts to verify the
-//! signature of a Cosmos transaction. The only state between batches is scratch space as large as the largest batch.
+//! signature, for many transactions at a time. Decoding, and any further attempts to verify the signature of a Cosmos
+//! transaction, are done one by one. The only state between batches is scratch space as large as the largest batch.
 
 use super::tx::{DecodeError, DecodedTx, RecoverError, RecoveredTx, authority_jobs};
 use alloy_primitives::{Address, Bytes};
@@ -33,8 +33,8 @@ impl Senders {
         Self { recoverer, chain_id, scratch: Scratch::default() }
     }
 
-    /// Decodes EIP-2718 transactions and recovers their senders. Returns one result for each, in order. A few hundred
-    /// transactions at a time are most efficient.
+    /// Decodes EIP-2718 transactions and recovers their senders. Returns one result for each, in order. Batches of a
+    /// few hundred transactions are the most efficient.
     pub fn recover(
         &mut self,
         raw: &[Bytes],

@@ -4,7 +4,7 @@
 //! `verify`), and [`DecodedTx::finish`]. [`super::Senders`] executes them in batches. Nothing here depends on a
 //! fork: whether a high `s`, a transaction type or a chain id is valid is decided when the block is known.
 //!
-//! A Cosmos transaction (type 0x0a) takes the same steps. Its signature is in the batch twice, once for each
+//! A Cosmos transaction (type 0x0a) goes through the same steps. Its signature is in the batch twice, once for each
 //! parity, because the signature does not contain the parity.
 
 use alloy_consensus::{
@@ -20,7 +20,7 @@ use crate::cosmos::{self, CosmosTx, Refusal, Signatures};
 use chain::TokenUnit;
 use keys::PUBLIC_KEY_BYTES;
 
-/// Half the order of secp256k1: EIP-2 rejects a larger `s` since Homestead.
+/// Half the order of secp256k1: since Homestead, a larger `s` is rejected (EIP-2).
 const HALF_ORDER: U256 = U256::from_limbs([
     0xdfe9_2f46_681b_20a0,
     0x5d57_6e73_57a4_501d,
@@ -51,7 +51,7 @@ pub fn participants<'a>(
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The input is empty, or a type without content.
+    /// The input is empty, or consists of only a type.
     #[error("typed transaction too short")]
     Short,
     /// The first byte is not a known type.
@@ -123,7 +123,7 @@ pub struct RecoveredTx {
     pub cosmos: Option<Arc<CosmosTx>>,
 }
 
-/// Returns the signature of a transaction that a client of a development chain sends in the name of `sender` without
+/// Returns the signature of a transaction that a client of a development chain sends on behalf of `sender` without
 /// its key: `r` and `s` are the address. No key is known to produce such a signature for its own address.
 pub fn impersonated_signature(sender: Address) -> Signature {
     let number = U256::from_be_bytes(sender.into_word().0);
@@ -224,7 +224,7 @@ impl DecodedTx {
     /// Completes the transaction with the result of `verify` for [`Self::job`].
     ///
     /// # Errors
-    /// [`RecoverError::Signature`] if no key was recovered.
+    /// Returns [`RecoverError::Signature`] if no key was recovered.
     pub fn finish(self, outcome: &Outcome) -> Result<RecoveredTx, RecoverError> {
         let key = outcome.as_ref().map_err(|reason| RecoverError::Signature(*reason))?;
         let high_s = self.signature().s() > HALF_ORDER;
@@ -236,7 +236,7 @@ impl DecodedTx {
     /// Does the same as [`Self::finish`] for a Cosmos transaction. Either recovered key may be the signer's.
     ///
     /// # Errors
-    /// [`RecoverError::Cosmos`] with an error of [`CosmosTx::check_signature_form`] or [`CosmosTx::verify_signature`].
+    /// Returns the error of [`CosmosTx::check_signature_form`] or [`CosmosTx::verify_signature`].
     pub(super) fn finish_cosmos(
         self,
         outcomes: [&Outcome; 2],

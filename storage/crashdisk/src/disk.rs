@@ -1,4 +1,4 @@
-//! A model of a file system that is sure to keep only synced data.
+//! A model of a file system that guarantees to keep only synced data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +14,7 @@ use crate::{
     tree::{Tree, walk},
 };
 
-/// An unsynced write may be on the disk in part. Aligned blocks of this size are written completely
+/// An unsynced write may reach the disk only in part. Aligned blocks of this size are written completely
 /// or not at all.
 const PIECE_BYTES: u64 = 4096;
 /// Index of the modelled folder in the list of nodes.
@@ -27,7 +27,7 @@ enum Change {
         at: u64,
         bytes: Vec<u8>,
     },
-    /// A write that was synced by itself. It is repeated, because earlier unsynced changes may be applied before it.
+    /// A write that was synced by itself. It is applied again, because earlier unsynced changes may precede it.
     SyncedWrite {
         at: u64,
         bytes: Vec<u8>,
@@ -279,7 +279,7 @@ impl Disk {
         self.rename_in(folder, vec![(name, Some(id))]);
     }
 
-    /// Called when a thread has written output, or all threads have ended: unsynced names are now faults.
+    /// Turns unsynced names into faults after `thread` has written output or, if `None`, after all threads have ended.
     fn rely_on_names(&mut self, thread: Option<u64>) {
         let relied_on = |renamed: &Renamed| thread.is_none_or(|thread| renamed.thread == thread);
         for renamed in self.renamed.extract_if(.., |renamed| relied_on(renamed)) {
@@ -328,7 +328,7 @@ impl Disk {
         }
     }
 
-    /// Returns the folder that a path is in, and its name there; `None` outside the root.
+    /// Returns the folder that contains a path, and the name in that folder; `None` for a path outside the root.
     fn locate(&self, path: &Path) -> Option<(usize, OsString)> {
         let below = path.strip_prefix(&self.root).ok()?;
         let mut names = below.components().filter_map(|component| match component {

@@ -1,8 +1,8 @@
 //! Models the files that remain after a power failure, for tests which check that nothing is
 //! announced before it is synced.
 //!
-//! Killing a process does not lose data that it has written, because the kernel has the data. A power
-//! failure loses data that was not synced, but the file system may have written any part of it. So a
+//! Killing a process does not lose data that it has written, because the kernel holds the data. A power failure
+//! may lose data that was not synced, except for any part of it that the file system has already written. So a
 //! test that kills a process does not notice a missing `fsync`, but this model does:
 //!
 //! 1. [`Recorder`] runs a command with a library preloaded that records its writes, syncs, renames and

@@ -35,7 +35,7 @@ impl Event {
 /// An operation on files, or an output. Open files are identified by their inodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A file was opened with creation or truncation.
+    /// A file was opened with the flag for creation or truncation.
     Open {
         /// Its path.
         path: PathBuf,

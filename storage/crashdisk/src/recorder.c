@@ -2,7 +2,7 @@
 // the process with LD_PRELOAD and replaces functions of the C library; lib.rs explains its purpose,
 // and record.rs reads its output.
 //
-// Operations on files are performed and recorded under one lock, so the record has the order in
+// Operations on files are performed and recorded under one lock, so the record lists them in the order in
 // which they took effect. Syncs are recorded but not performed, because the model is the disk. An
 // output (to a pipe or a socket) is recorded before it is performed, so the record contains
 // everything that a reader has seen.
@@ -66,7 +66,7 @@ static void put(struct head head, const char *path, const struct iovec *data, in
         left -= length;
     }
     uint64_t whole = sizeof head + head.path + head.data;
-    // An incomplete record would make every later one wrong.
+    // An incomplete record would make every later record unreadable.
     if (left > 0 || (uint64_t)syscall(SYS_writev, record_file, parts, used) != whole) abort();
     errno = saved;
 }
@@ -84,7 +84,7 @@ static enum target target(int fd, uint64_t *inode) {
     return target;
 }
 
-// A path from the root; false if there is none.
+// Writes the absolute path to `out`; returns false if there is none.
 static int whole_path(int folder, const char *path, char out[2 * PATH_MAX]) {
     out[0] = 0;
     if (path[0] != '/') {
@@ -137,7 +137,7 @@ int openat64(int folder, const char *path, int flags, ...) { MODE(flags) return 
 int creat(const char *path, mode_t mode) { return opened(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode); }
 int creat64(const char *path, mode_t mode) { return creat(path, mode); }
 
-// Writing. `at` is where; below zero: at the position of the descriptor.
+// Writing. `at` is the file offset; a negative value means the current position of the descriptor.
 
 static ssize_t written(int fd, const struct iovec *data, int count, off_t at) {
     struct head head = {.kind = WRITE};

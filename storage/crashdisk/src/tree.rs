@@ -12,7 +12,7 @@ use std::{
 /// Files and folders below a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// By path below the folder: the bytes of a file, or `None` for a folder.
+    /// The bytes of a file, or `None` for a folder, by path relative to the folder that was read.
     pub entries: BTreeMap<PathBuf, Option<Vec<u8>>>,
 }
 
@@ -36,7 +36,7 @@ impl Tree {
     /// Those of the file system.
     pub fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder)?;
-        // A folder is sorted before its contents.
+        // A folder sorts before its contents.
         for (path, bytes) in &self.entries {
             match bytes {
                 Some(bytes) => fs::write(folder.join(path), bytes)?,
@@ -54,7 +54,7 @@ impl Tree {
         self
     }
 
-    /// Describes the paths that only one of the two trees has, and the files with different contents.
+    /// Describes the paths that only one of the two trees contains, and the files whose contents differ.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, entry) in &self.entries {
@@ -79,7 +79,7 @@ impl Tree {
     }
 }
 
-/// Visits the files and folders below a folder, with inode and contents. A folder is visited before
+/// Visits the files and folders below a folder, passing their inode and contents. A folder is visited before
 /// its contents.
 pub(crate) fn walk(
     folder: &Path,

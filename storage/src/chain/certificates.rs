@@ -51,7 +51,7 @@ impl ChainReader {
         Ok(row.map_err(|error| self.txn.error(error))?.is_some())
     }
 
-    /// Returns the certificate of a block, if it has its own.
+    /// Returns the certificate of a block, if the block has its own.
     ///
     /// # Errors
     /// If the file cannot be read, or if the row is damaged.
@@ -60,8 +60,8 @@ impl ChainReader {
         Ok(next.filter(|(of, _)| *of == number).map(|(_, certificate)| certificate))
     }
 
-    /// Returns the first certificate of block `number` or a later one, and the number of its block. It also covers
-    /// the blocks from `number` up to that block, because each block's hash commits to its parent.
+    /// Returns the first certificate of block `number` or a later block, and the number of the certified block. The
+    /// certificate also covers the blocks from `number` to that block, because each block's hash commits to its parent.
     ///
     /// # Errors
     /// If the file cannot be read, or if the row is damaged.

@@ -155,8 +155,8 @@ impl Tables {
 
 /// The methods for governance return the same errors as the other methods.
 impl ChainReader {
-    /// Returns the last block up to `number` that changed a governance item, and the item after it; `None` if the
-    /// item does not exist.
+    /// Returns the last block up to `number` that changed a governance item, and the item after that block; `None` if
+    /// the item does not exist.
     pub fn governance(
         &self,
         key: GovernanceKey,
@@ -165,8 +165,8 @@ impl ChainReader {
         self.governance_item(&key.to_bytes(), number)
     }
 
-    /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Costs
-    /// two searches for each address that ever had such an item.
+    /// Returns the deposits or votes of a proposal after block `number`, in the order of their addresses. Performs two
+    /// searches for each address that ever had such an item.
     pub fn governance_items(
         &self,
         items: GovernanceItems,

@@ -1,4 +1,4 @@
-//! Tests of history, rollback and damage of governance rows.
+//! Tests the history and the rollback of governance rows, and the detection of damaged ones.
 
 use super::*;
 use crate::StateChanges;
@@ -31,8 +31,8 @@ fn address(last: u8) -> Address {
     Address::with_last_byte(last)
 }
 
-/// Creates blocks 0 to 9. Proposal 1 changes in 2, 5 and 8, its deposits are added and removed, and its keys are
-/// next to those of another proposal.
+/// Creates blocks 0 to 9. Proposal 1 changes in blocks 2, 5 and 8, its deposits are added and removed, and its keys
+/// are next to those of another proposal.
 fn chain(folder: &std::path::Path) -> ChainDb {
     use GovernanceKey::{Content, Deposit, List, Proposal, Vote};
     let chain = ChainDb::open(folder, OPTIONS).unwrap();

@@ -1,8 +1,8 @@
 //! Values that belong to the chain but not to a block, such as its genesis.
 //!
-//! The rows are in the table `meta`. If the row of the adopted rules versions were lost, it would look like a row that was
-//! never written, and the node would execute blocks under the wrong rules. Therefore, the table also has a list of the
-//! keys of all these rows, which is compared with the rows when the environment is opened.
+//! The rows are in the table `meta`. If the row with the adopted rules versions were lost, it would look as if it had
+//! never been written, and the node would execute blocks under the wrong rules. Therefore, the table also contains a
+//! list of the keys of all these rows, which is compared with the rows when the environment is opened.
 
 use alloy_primitives::Bytes;
 use heed::RwTxn;

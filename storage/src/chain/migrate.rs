@@ -6,7 +6,7 @@
 //! that a batch frees, so the file grows by about two batches.
 //!
 //! Payloads are copied without being checked; those in `headers` receive empty block flags. `evmd doctor --verify`
-//! finds rows that were damaged before: it compares bodies, receipts and state with the headers.
+//! finds rows that were damaged before the migration: it compares bodies, receipts and state with the headers.
 
 use heed::RwTxn;
 
@@ -16,7 +16,7 @@ use crate::error::{DecodeError, OpenError, WriteError};
 
 /// Key in `meta` during a migration: the next block to rewrite.
 const NEXT_KEY: &[u8] = b"migrate.next";
-/// Size of the rows at which a batch is complete, in bytes. LMDB keeps the pages of a transaction in memory.
+/// Total size of rows in bytes at which a batch is complete. LMDB keeps the pages of a transaction in memory.
 const BATCH_BYTES: usize = if cfg!(test) { 1 << 12 } else { 32 << 20 };
 
 /// The progress of a migration.
@@ -72,7 +72,7 @@ fn step(chain: &ChainDb, txn: &mut RwTxn<'_>) -> Result<Step, WriteError> {
     Ok(Step::Batch(MigrationProgress { first, next, last }))
 }
 
-/// Returns the first block whose rows have no checksums, if a batch has been written.
+/// Returns the first block whose rows have no checksums; `None` if no batch has been written yet.
 fn next_block(chain: &ChainDb, txn: &RwTxn<'_>) -> Result<Option<u64>, WriteError> {
     let meta = chain.tables.meta;
     let row = meta.table.get(txn, NEXT_KEY).map_err(|error| chain.env.write_error(error))?;

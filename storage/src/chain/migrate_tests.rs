@@ -12,7 +12,7 @@ use crate::receipt::{ReceiptOutcome, StoredReceipt};
 use crate::{Account, AccountChange, StateChanges};
 
 const OPTIONS: ChainOptions = ChainOptions { map_bytes: 64 << 20 };
-/// First block and number of blocks. They are several batches of the size that tests use.
+/// First block, and number of blocks, which fill several batches of the size that tests use.
 const FIRST: u64 = 5;
 const BLOCKS: u64 = 23;
 const GENESIS: &[u8] = b"{\"config\": {}}";

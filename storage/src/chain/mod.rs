@@ -62,7 +62,7 @@ pub struct BlockRecord {
     pub number: u64,
     /// Keccak-256 of the header.
     pub hash: B256,
-    /// Properties of the block that development methods have set.
+    /// Which properties of the block were set by development methods.
     pub flags: BlockFlags,
     /// RLP of the header.
     pub header: Bytes,
@@ -124,8 +124,8 @@ const BLOCK_TABLES: [(&str, u8); 7] = [
     ("module", 7),
 ];
 /// Tables whose rows begin with a version: name, number in checksums, newest version that this program knows.
-/// Tables with version 0 stay empty. An environment with rows of a newer version is rejected, because this
-/// program would ignore their content.
+/// Tables with version 0 stay empty. An environment that contains rows of a newer version is rejected, because
+/// this program would ignore their content.
 const VERSIONED_TABLES: [(&str, u8, u8); 4] = [
     ("governance", 8, governance::ROW_VERSION),
     ("certificates", 9, certificates::ROW_VERSION),
@@ -191,7 +191,7 @@ impl Tables {
 pub struct ChainDb {
     env: Environment,
     tables: Tables,
-    /// How often blocks have been removed, see [`Self::removals`].
+    /// Number of times that blocks have been removed; see [`Self::removals`].
     removals: Arc<AtomicU64>,
 }
 
@@ -243,8 +243,8 @@ impl ChainDb {
         Ok((chain, is_old))
     }
 
-    /// Appends blocks in one transaction. When this returns, they are on disk. The first block of the chain may
-    /// have any number; each later one must follow its predecessor.
+    /// Appends blocks in one transaction. When this function returns, they are on disk. The first block of the
+    /// chain may have any number; each later block must have the next number.
     ///
     /// # Errors
     /// If a block is not the next one, or if the map or disk is full. In that case none of the blocks is stored.
@@ -338,7 +338,7 @@ impl ChainDb {
         Ok(removed as u64)
     }
 
-    /// Removes the rows of the blocks from `first` on. Returns the number of blocks.
+    /// Removes the rows of all blocks from `first` on. Returns the number of removed blocks.
     fn remove_from(&self, txn: &mut RwTxn<'_>, first: u64) -> Result<usize, WriteError> {
         let key = first.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Included(&key), Bound::Unbounded);
@@ -359,8 +359,8 @@ impl ChainDb {
         Ok(removed)
     }
 
-    /// Returns how often this process has removed blocks. While the number stays the same, every block that was
-    /// stored is still stored.
+    /// Returns the number of times that this process has removed blocks. While it stays the same, every block that
+    /// was stored is still stored.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)
     }
@@ -382,8 +382,8 @@ impl ChainDb {
     }
 
     /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does
-    /// not respond to writes. Only for a process that commits regularly: otherwise these transactions would
-    /// prevent pages from being reused. Costs about 50 microseconds per commit.
+    /// not respond to writes. Call this only in a process that commits regularly: otherwise these transactions
+    /// would prevent pages from being reused. Adds about 50 microseconds to each commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
     }

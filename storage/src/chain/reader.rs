@@ -19,7 +19,7 @@ use crate::table::KeyRange;
 const MISSING: DecodeError = DecodeError { what: "the row is missing", at: 0 };
 
 /// A snapshot of the `chain` environment. It may be sent to another thread. It pins the pages that it can see,
-/// so it should only be held for one request.
+/// so it should be held no longer than one request takes.
 #[derive(Debug)]
 pub struct ChainReader {
     pub(super) txn: ReadTxn,
@@ -38,7 +38,7 @@ impl ChainReader {
         self.txn.id()
     }
 
-    /// Returns number and hash of the last block.
+    /// Returns the number and hash of the last block.
     pub fn head(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.numbers()?;
         let last = self.tables.headers.table.last(self.txn.txn());
@@ -50,20 +50,20 @@ impl ChainReader {
         Ok(self.numbers()?.map(|numbers| *numbers.end()))
     }
 
-    /// Returns number and hash of the first block.
+    /// Returns the number and hash of the first block.
     pub fn first(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.numbers()?;
         let first = self.tables.headers.table.first(self.txn.txn());
         self.number_and_hash(first.map_err(|error| self.txn.error(error))?)
     }
 
-    /// Returns hash and header RLP of a block.
+    /// Returns the hash and the header RLP of a block.
     pub fn header(&self, number: u64) -> Result<Option<(B256, Bytes)>, ReadError> {
         let decoded = self.decoded(self.tables.headers, number, codec::decode_header)?;
         Ok(decoded.map(|(hash, _, header)| (hash, header)))
     }
 
-    /// Returns which properties of a block development methods have set.
+    /// Returns flags for the properties of a block that were set by development methods.
     pub fn flags(&self, number: u64) -> Result<Option<BlockFlags>, ReadError> {
         let decoded = self.decoded(self.tables.headers, number, codec::decode_header)?;
         Ok(decoded.map(|(_, flags, _)| flags))
@@ -80,9 +80,9 @@ impl ChainReader {
     }
 
     /// Returns a part of the value of [`Self::body`]. `find` receives the whole value, which is not verified
-    /// yet, and returns the range of the part, or `None` for no part. The bytes before the part are verified as
-    /// well, because `find` relied on them. Later checksummed chunks are neither verified nor copied. Without a
-    /// part, the whole value is verified.
+    /// yet, and returns the range of the part, or `None` if there is no such part. The bytes before the part are
+    /// verified as well, because `find` relied on them. Later checksummed chunks are neither verified nor copied.
+    /// If `find` returns `None`, the whole value is verified.
     pub fn body_part(
         &self,
         number: u64,
@@ -122,7 +122,7 @@ impl ChainReader {
         self.raw(self.tables.senders, number)
     }
 
-    /// Returns the sender of the transaction at `index` of a block.
+    /// Returns the sender of the transaction at `index` in a block.
     pub fn sender(&self, number: u64, index: u32) -> Result<Option<Address>, ReadError> {
         let sender = self.with_row(self.tables.senders, number, |row| {
             let start = index as usize * Address::len_bytes();

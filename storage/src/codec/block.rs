@@ -140,7 +140,7 @@ pub fn decode_receipts(bytes: Bytes) -> Result<Vec<StoredReceipt>, DecodeError> 
     decode_receipts_checked(bytes, None)
 }
 
-/// Does the same as [`decode_receipts`], and compares the number of receipts with that of the transactions, if given.
+/// Does the same as [`decode_receipts`], and compares the number of receipts with the number of transactions, if given.
 ///
 /// # Errors
 /// If these numbers differ, or if the bytes are not a valid encoding.

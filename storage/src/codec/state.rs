@@ -55,7 +55,7 @@ pub(crate) fn decode_account(bytes: &[u8]) -> Result<Account, DecodeError> {
     Ok(account)
 }
 
-/// Encodes an account that may not exist. A missing account has no bytes.
+/// Encodes an account that may not exist. A missing account is encoded as no bytes.
 pub(crate) fn encode_account_entry(out: &mut Vec<u8>, account: Option<&Account>) {
     if let Some(account) = account {
         encode_account(out, account);
@@ -100,7 +100,7 @@ fn encode_change(out: &mut Vec<u8>, change: &AccountChange) {
     }
 }
 
-/// Deducts `items` from the number of items that are still allowed. It is called before memory is allocated for them.
+/// Deducts `items` from the number of items that are still allowed. Must be called before memory is allocated.
 fn take_items(allowed: &mut usize, items: usize, input: &Input<'_>) -> Result<(), DecodeError> {
     *allowed = allowed.checked_sub(items).ok_or_else(|| input.error("more items than allowed"))?;
     Ok(())
@@ -122,8 +122,8 @@ fn take_change(input: &mut Input<'_>, allowed: &mut usize) -> Result<AccountChan
     Ok(AccountChange { address, account, wiped: flags & WIPED != 0, slots })
 }
 
-/// Decodes the stored form of state changes. Codes are slices of `bytes`. The order and the meaning of the
-/// changes are not checked.
+/// Decodes the stored form of state changes. Contract code is returned as slices of `bytes`. Neither the order
+/// nor the meaning of the changes is checked.
 ///
 /// # Errors
 /// If the bytes are not a valid encoding.
@@ -131,8 +131,8 @@ pub fn decode_changes(bytes: Bytes) -> Result<StateChanges, DecodeError> {
     decode_changes_within(bytes, usize::MAX)
 }
 
-/// Does the same as [`decode_changes`], with a limit on the sum of accounts, slots and codes, which bounds the memory:
-/// an encoded slot can be as small as 2 bytes but takes 64 bytes of memory.
+/// Does the same as [`decode_changes`], but limits the total number of accounts, slots and contract codes to bound
+/// memory use: an encoded slot can be as small as 2 bytes but occupies 64 bytes of memory.
 ///
 /// # Errors
 /// If there are more than `max_items`, or if the bytes are not a valid encoding.

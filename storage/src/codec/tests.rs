@@ -1,4 +1,4 @@
-//! Tests round trips, and the decoding of damaged bytes.
+//! Tests that values round-trip, and that damaged bytes are decoded safely.
 
 #[path = "../../trie/src/record_checks.rs"]
 mod record_checks;
@@ -113,7 +113,7 @@ proptest! {
 
 }
 
-/// Such a count must not reserve memory.
+/// Memory must not be reserved for a count that exceeds the input.
 #[test]
 fn count_above_the_size_of_the_value_is_refused() {
     let mut bytes = Vec::new();
@@ -123,7 +123,7 @@ fn count_above_the_size_of_the_value_is_refused() {
     assert!(decode_outcomes(&bytes.into()).is_err());
 }
 
-/// The layouts of `docs/storage-format.md`, byte by byte.
+/// Checks the layouts in `docs/storage-format.md`, byte by byte.
 #[test]
 fn layouts_are_as_documented() {
     let account = Account { nonce: 300, balance: U256::from(0x1234), ..Account::default() };

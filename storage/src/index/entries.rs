@@ -7,10 +7,10 @@ use crate::error::ReadError;
 use crate::table::Table;
 
 impl IndexReader {
-    /// Passes table name, key and stored value of every entry to `take`, except those that describe the index
-    /// itself. Entries that depend on when blocks were flushed are passed in a form that does not: the entries of
-    /// all runs of a table are in one ascending order, and a posting is one entry for each of its blocks. Indexes of
-    /// the same blocks and checkpoint thus have equal entries. Costs memory for the entries of one table.
+    /// Passes the table name, key and stored value of every entry to `take`, except the entries that describe the
+    /// index itself. What depends on when blocks were flushed is normalized: the entries of all runs of a table are
+    /// merged in ascending order, and a posting is split into one entry per block. Indexes of the same blocks and
+    /// checkpoint thus have equal entries. Holds the entries of one table in memory.
     ///
     /// # Errors
     /// If the file cannot be read or a page is damaged.

@@ -75,7 +75,7 @@ fn put_lookups(
     Ok([transactions, postings])
 }
 
-/// Writes hash and location of each transaction.
+/// Writes the hash and location of each transaction.
 fn put_transactions(
     runs: Runs,
     txn: &mut RwTxn<'_>,
@@ -100,7 +100,7 @@ fn put_transactions(
     run.finish(txn)
 }
 
-/// Writes for each posting key the blocks that have it: one entry for up to [`MAX_POSTING_BLOCKS`] blocks.
+/// Writes the blocks that match each posting key, with up to [`MAX_POSTING_BLOCKS`] blocks per entry.
 fn put_postings(
     runs: Runs,
     txn: &mut RwTxn<'_>,
@@ -127,7 +127,7 @@ fn put_postings(
     run.finish(txn)
 }
 
-/// Writes each code once, however often it is deployed.
+/// Writes each contract code once, however often it is deployed.
 fn put_codes(
     tables: &Tables,
     txn: &mut RwTxn<'_>,

@@ -13,7 +13,7 @@ pub(super) const ACCOUNT_AT_KEY_BYTES: usize = 28;
 /// Bytes of a key in `storage_history`.
 pub(super) const SLOT_AT_KEY_BYTES: usize = SLOT_KEY_BYTES + 8;
 
-/// Key in `storage`: address, slot big-endian.
+/// Returns a key in `storage`: address, slot (big-endian).
 pub(super) fn slot_key(address: Address, slot: U256) -> [u8; SLOT_KEY_BYTES] {
     let mut key = [0; SLOT_KEY_BYTES];
     key[..20].copy_from_slice(address.as_slice());
@@ -21,7 +21,7 @@ pub(super) fn slot_key(address: Address, slot: U256) -> [u8; SLOT_KEY_BYTES] {
     key
 }
 
-/// Key in `account_history`: address, block number big-endian.
+/// Returns a key in `account_history`: address, block number (big-endian).
 pub(super) fn account_at_key(address: Address, number: u64) -> [u8; ACCOUNT_AT_KEY_BYTES] {
     let mut key = [0; ACCOUNT_AT_KEY_BYTES];
     key[..20].copy_from_slice(address.as_slice());
@@ -29,7 +29,7 @@ pub(super) fn account_at_key(address: Address, number: u64) -> [u8; ACCOUNT_AT_K
     key
 }
 
-/// Key in `storage_history`: key in `storage`, block number big-endian.
+/// Returns a key in `storage_history`: key in `storage`, block number (big-endian).
 pub(super) fn slot_at_key(slot_key: &[u8; SLOT_KEY_BYTES], number: u64) -> [u8; SLOT_AT_KEY_BYTES] {
     let mut key = [0; SLOT_AT_KEY_BYTES];
     key[..SLOT_KEY_BYTES].copy_from_slice(slot_key);
@@ -37,7 +37,7 @@ pub(super) fn slot_at_key(slot_key: &[u8; SLOT_KEY_BYTES], number: u64) -> [u8; 
     key
 }
 
-/// Key in `account_trie` (no owner) or `storage_trie` (owner first).
+/// Returns a key in `account_trie` (no owner) or in `storage_trie` (owner first).
 pub(super) fn trie_key(owner: Option<B256>, path: &Nibbles) -> Vec<u8> {
     let mut key = Vec::with_capacity(32 + 33);
     if let Some(owner) = owner {
@@ -47,7 +47,7 @@ pub(super) fn trie_key(owner: Option<B256>, path: &Nibbles) -> Vec<u8> {
     key
 }
 
-/// Value under `flushed` in `meta`: block number big-endian, block hash.
+/// Encodes the value under `flushed` in `meta`: block number (big-endian), block hash.
 pub(super) fn encode_flushed(number: u64, hash: B256) -> [u8; 40] {
     let mut value = [0; 40];
     value[..8].copy_from_slice(&number.to_be_bytes());
@@ -62,7 +62,7 @@ pub(super) fn decode_flushed(value: &[u8]) -> Result<(u64, B256), DecodeError> {
     Ok((u64::from_be_bytes(*number), B256::from(hash)))
 }
 
-/// Value in `block_numbers`.
+/// Decodes a value in `block_numbers`.
 pub(super) fn decode_number(value: &[u8]) -> Result<u64, DecodeError> {
     value
         .try_into()
@@ -70,7 +70,7 @@ pub(super) fn decode_number(value: &[u8]) -> Result<u64, DecodeError> {
         .map_err(|_| DecodeError { what: "block number is not 8 bytes", at: value.len() })
 }
 
-/// Value in `transactions`: block number, index in the block, both big-endian.
+/// Encodes a value in `transactions`: block number, index in the block, both big-endian.
 pub(super) fn encode_location(number: u64, index: u32) -> [u8; 12] {
     let mut value = [0; 12];
     value[..8].copy_from_slice(&number.to_be_bytes());

@@ -133,7 +133,7 @@ const NAMES: [&str; 10] = [
 pub struct IndexDb {
     env: Environment,
     tables: Tables,
-    /// Number of renewals before this value was created, and until now.
+    /// Number of renewals when this value was created, and the current number.
     renewal: u64,
     renewals: Arc<AtomicU64>,
 }
@@ -196,8 +196,8 @@ impl IndexDb {
         Ok(Self { env, tables, renewal: 0, renewals: Arc::default() })
     }
 
-    /// Writes blocks in one transaction. When this returns, they are on disk. The first block of an empty index may
-    /// have any number; later blocks must be consecutive.
+    /// Writes blocks in one transaction. When this function returns, they are on disk. The first block of an empty
+    /// index may have any number; later blocks must be consecutive.
     ///
     /// # Errors
     /// If blocks are not consecutive, or if the map or disk is full. In that case none of the blocks is stored,
@@ -234,8 +234,8 @@ impl IndexDb {
         self.env.commit(txn)
     }
 
-    /// Empties every table durably while readers may use it. Later readers of this value and its clones fail;
-    /// existing readers keep their snapshot. Readers of the returned value see what is written from now on.
+    /// Empties every table durably while readers may be in use. Later calls of [`Self::reader`] on this value or its
+    /// clones fail; existing readers keep their snapshot. Readers of the returned value see later writes.
     ///
     /// # Errors
     /// If the map or disk is full. The index can then still be written, but not read through this value.
@@ -267,8 +267,8 @@ impl IndexDb {
     }
 
     /// Keeps read transactions of the newest commit ready from now on, so that readers work while the disk does
-    /// not respond to writes. Only for a process that commits regularly: otherwise these transactions would
-    /// prevent pages from being reused. Costs about 50 microseconds per commit.
+    /// not respond to writes. Call this only in a process that commits regularly: otherwise these transactions
+    /// would prevent pages from being reused. Adds about 50 microseconds to each commit.
     pub fn keep_readers_ready(&self) {
         self.env.keep_readers_ready();
     }

@@ -1,7 +1,7 @@
-//! Compares the incremental trie with one built from scratch, over random histories.
+//! Compares the incremental trie with a trie built from scratch, for random histories.
 //!
-//! Nodes of unflushed blocks come from their updates, and older ones from the `index` environment, so
-//! every record passes the codec.
+//! Nodes of unflushed blocks come from the updates of those blocks, and older nodes from the `index` environment, so
+//! every record passes through the codec.
 
 use std::sync::Arc;
 

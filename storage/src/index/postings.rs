@@ -1,8 +1,8 @@
-//! Postings: which blocks have logs of an address, logs with a topic at a position, or transactions to an address.
+//! Postings: which blocks contain logs of an address, logs with a topic at a position, or transactions to an address.
 //!
-//! The key of a posting contains a short hash of the address or topic, so two of them may share a key. The
-//! blocks found are candidates, which must be checked against their contents. Up to [`MAX_POSTING_BLOCKS`] blocks
-//! that are flushed together are in one posting.
+//! The key of a posting contains a short hash of the address or topic, so different addresses or topics may share a
+//! key. The blocks found are only candidates, whose contents must be checked. One posting covers up to
+//! [`MAX_POSTING_BLOCKS`] blocks that are flushed together.
 
 use alloy_primitives::{Address, B256};
 
@@ -27,12 +27,12 @@ const CALLED_KIND: u8 = 5;
 pub struct PostingKey(pub(super) [u8; SUBJECT_BYTES]);
 
 impl PostingKey {
-    /// Returns the key of logs of this address.
+    /// Returns the key for logs of this address.
     pub fn address(address: Address) -> Self {
         Self::new(ADDRESS_KIND, &address.into_word())
     }
 
-    /// Returns the key of logs with this topic at `position`, 0 to 3.
+    /// Returns the key for logs with this topic at `position`, 0 to 3.
     ///
     /// # Panics
     /// If `position` is above 3.
@@ -41,7 +41,7 @@ impl PostingKey {
         Self::new(position as u8 + 1, topic)
     }
 
-    /// Returns the key of transactions to this address in a block that did not change its account.
+    /// Returns the key for transactions to this address in a block that did not change the account at the address.
     pub fn called(address: Address) -> Self {
         Self::new(CALLED_KIND, &address.into_word())
     }
@@ -79,7 +79,7 @@ impl PostingKey {
     }
 }
 
-/// Key in `postings`: subject, first block.
+/// Returns a key in `postings`: subject, first block.
 pub(super) fn posting_key(key: PostingKey, first: u64) -> [u8; POSTING_KEY_BYTES] {
     let mut out = [0; POSTING_KEY_BYTES];
     out[..SUBJECT_BYTES].copy_from_slice(&key.0);

@@ -21,7 +21,7 @@ use crate::{Account, StateRead};
 use trie::{Nibbles, Node, NodeRead, decode_node};
 
 /// A snapshot of the `index` environment. It may be sent to another thread. It pins the pages that
-/// it can see, so it should only be held for one request.
+/// it can see, so it should be held no longer than one request takes.
 #[derive(Debug)]
 pub struct IndexReader {
     pub(super) txn: ReadTxn,
@@ -39,7 +39,7 @@ impl IndexReader {
         self.txn.id()
     }
 
-    /// Returns the number of the last flushed block. The flat tables have the state of this block.
+    /// Returns the number of the last flushed block. The flat tables contain the state after this block.
     pub fn flushed(&self) -> Result<Option<u64>, ReadError> {
         Ok(self.flushed_block()?.map(|(number, _)| number))
     }
@@ -281,7 +281,7 @@ impl IndexReader {
         Ok(blocks)
     }
 
-    /// Returns block number and index of the transaction with this hash.
+    /// Returns the block number and index of the transaction with this hash.
     pub fn tx_location(&self, hash: B256) -> Result<Option<(u64, u32)>, ReadError> {
         let runs = self.tables.transactions;
         let found = runs.exact(self.txn.txn(), hash.as_slice());

@@ -1,4 +1,4 @@
-//! Compares flat state, its history and lookups with a simple model, for different flush sizes.
+//! Compares the flat state, its history and the lookups with a simple model, for different flush sizes.
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use proptest::prelude::*;
@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-/// The wipe finds a slot in the table that an earlier block of the same flush has cleared.
+/// The wipe finds a slot in the table although an earlier block of the same flush has cleared it.
 #[test]
 fn slot_cleared_before_a_wipe_has_one_entry_for_zero() {
     let change = |wiped, slots: &[(u64, u64)]| StateChanges {

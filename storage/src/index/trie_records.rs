@@ -1,5 +1,5 @@
-//! Trie records, which checkpoints write. Checkpoints are less frequent than flushes, so the records have the state
-//! of the last flushed block or of an earlier one. The changes of later blocks are in the `chain` environment.
+//! Trie records, which checkpoints write. Checkpoints are less frequent than flushes, so the records describe the
+//! state of the last flushed block or of an earlier block. The changes of later blocks are in the `chain` environment.
 
 use alloy_primitives::B256;
 
@@ -9,7 +9,7 @@ use crate::rows;
 use crate::table::delete_prefix;
 use trie::{RecordRead, TrieCheckpoint};
 
-/// Key in `meta`: number of the block whose state the trie records have (u64 big-endian), then its
+/// Key in `meta`: number of the block whose state the trie records describe (u64 big-endian), then its
 /// state root.
 pub(super) const TRIE_KEY: &[u8] = b"trie";
 
@@ -17,8 +17,8 @@ impl IndexDb {
     /// Writes a checkpoint in one transaction, and returns when it is on disk.
     ///
     /// # Errors
-    /// If the map or disk is full, or if the block of the checkpoint is not after that of the previous one, or
-    /// not flushed. In that case nothing is written.
+    /// If the map or disk is full, or if the checkpoint's block is not later than the block of the previous
+    /// checkpoint or has not been flushed. In that case nothing is written.
     pub fn write_trie(&self, checkpoint: &TrieCheckpoint) -> Result<(), WriteError> {
         let mut txn = self.env.write()?;
         let reader = self.reader()?;
@@ -48,7 +48,7 @@ impl IndexDb {
 }
 
 impl IndexReader {
-    /// Returns the block whose state the trie records have, and its state root; `None` before the first
+    /// Returns the block whose state the trie records describe, and its state root; `None` before the first
     /// checkpoint.
     pub fn trie_block(&self) -> Result<Option<(u64, B256)>, ReadError> {
         self.checked(self.tables.meta, TRIE_KEY, |value| {

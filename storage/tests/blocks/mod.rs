@@ -50,7 +50,7 @@ pub(crate) fn account(index: u64) -> Address {
     Address::from_word(keccak256((index % 64).to_le_bytes()))
 }
 
-/// Returns the changes of a block. It changes a few accounts, sets a slot of each, and in every seventh block
+/// Returns the changes of a block: it changes a few accounts and sets a slot of each. Every seventh block also
 /// wipes one of them.
 pub(crate) fn changes(number: u64) -> StateChanges {
     let mut accounts: Vec<AccountChange> = (0..CHANGED)

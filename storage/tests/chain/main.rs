@@ -203,7 +203,7 @@ fn folder_can_be_opened_only_once() {
     let chain = open(&folder);
     let again = ChainDb::open(folder.path(), ChainOptions::default());
     assert!(matches!(again.unwrap_err(), OpenError::AlreadyOpen { .. }));
-    // A reader keeps the environment open; it is closed with the last one.
+    // A reader keeps the environment open; dropping the last reader closes it.
     let reader = chain.reader().unwrap();
     drop(chain);
     assert_eq!(reader.head().unwrap(), None::<(u64, B256)>);

@@ -1,5 +1,5 @@
-//! Tests that after a crash at any moment the environments have complete blocks, including all
-//! announced ones, and that a full disk is an error and does not damage data.
+//! Tests that after a crash at any moment the environments contain only complete blocks, including all
+//! announced ones, and that a full disk causes an error but does not damage data.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
@@ -216,8 +216,8 @@ fn check_index(folder: &Path, announced: u64) {
     check_trie(&reader, flushed);
 }
 
-/// Checks that the trie records are complete, belong to the stated block, and lead to the root of the
-/// last flushed block.
+/// Checks that the trie records are complete and belong to the stated block, and that applying later changes to
+/// them yields the root of the last flushed block.
 fn check_trie(reader: &IndexReader, flushed: u64) {
     let Some((at, root)) = reader.trie_block().unwrap() else { return };
     assert!(at <= flushed);

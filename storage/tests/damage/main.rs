@@ -158,7 +158,7 @@ fn flipped_bit_of_a_row_never_changes_a_result() {
     let mut silent = 0;
     let offsets = (0..contents.len()).filter(|offset| covered[*offset]);
     for (index, offset) in offsets.enumerate() {
-        // Flips one bit of each byte. Of bodies, which are long and uniform, it tests only a sixteenth.
+        // Flips one bit of each byte. Bodies are long and uniform, so only a sixteenth of their bytes is tested.
         let is_body = contents[offset..].first() == contents[offset..].get(64);
         if is_body && index % 16 != 0 {
             continue;
@@ -265,7 +265,7 @@ fn flipped_bit_of_the_first_two_pages_never_changes_a_result() {
     assert!(refused > 500, "{refused} flips refused");
 }
 
-/// Returns truncated sizes, none of which keeps all pages in use.
+/// Returns truncated sizes, each of which cuts off at least one page in use.
 fn cuts(length: u64) -> Vec<u64> {
     let pages = length / PAGE_BYTES;
     let mut cuts =

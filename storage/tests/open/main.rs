@@ -1,4 +1,4 @@
-//! Tests that other files and a home in use are not opened. Formats are tested in `env::tests`.
+//! Tests that foreign files and a home folder in use are rejected. Formats are tested in `env::tests`.
 
 // Helper functions of tests may panic, too.
 #![allow(clippy::unwrap_used)]
@@ -81,7 +81,7 @@ fn error_of_a_chain_that_cannot_be_opened_does_not_suggest_rollback() {
     assert!(text.contains("evmd snapshot restore") && !text.contains("rollback"), "{text}");
 }
 
-/// Not a test by itself: the other process of the tests below.
+/// Not a test by itself: runs in the other process of the tests below.
 #[test]
 fn child_holds_the_home() {
     let Some(home) = std::env::var_os(CHILD_HOME) else { return };

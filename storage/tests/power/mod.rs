@@ -7,7 +7,7 @@ use super::*;
 
 /// Number of announcements of each child.
 const ANNOUNCES: u64 = 8;
-/// Number of random selections of unsynced writes that are tested at each moment, besides the empty one.
+/// Number of random selections of unsynced writes that are tested at each moment, in addition to the empty one.
 const DRAWS: u32 = 2;
 /// LMDB's reader table, which need not be durable and is written through a map.
 const READERS_FILE: &str = "lock.mdb";

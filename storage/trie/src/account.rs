@@ -2,14 +2,14 @@
 
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 
-/// An account in flat state. Its storage root is only in the trie.
+/// An account in the flat state. Only the trie contains its storage root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Nonce, which counts the transactions that were sent or the contracts that were created.
+    /// Nonce, which counts the transactions sent or, for a contract, the contracts created.
     pub nonce: u64,
     /// Balance in wei.
     pub balance: U256,
-    /// Keccak-256 of the code; [`KECCAK256_EMPTY`] without code.
+    /// Keccak-256 of the code; [`KECCAK256_EMPTY`] if there is no code.
     pub code_hash: B256,
 }
 
@@ -19,8 +19,8 @@ impl Default for Account {
     }
 }
 
-/// Splits an address into two parts. Comparing the pairs orders addresses like comparing their bytes, and the
-/// first part, a number, is almost always sufficient.
+/// Splits an address into two parts. Comparing such pairs yields the same order as comparing the addresses byte by
+/// byte, and the first part, an integer, almost always decides.
 #[inline]
 pub fn address_order(address: &Address) -> (u64, [u8; 12]) {
     let (mut first, mut rest) = ([0; 8], [0; 12]);
@@ -47,7 +47,7 @@ pub struct AccountChange {
 pub struct StateChanges {
     /// Changed accounts, ascending by address.
     pub accounts: Vec<AccountChange>,
-    /// Codes that this block deployed, each after its Keccak-256 hash.
+    /// Code deployed in this block, as pairs of the Keccak-256 hash and the code.
     pub codes: Vec<(B256, Bytes)>,
 }
 
@@ -70,7 +70,7 @@ pub trait StateRead {
     }
     /// Returns the code with this hash; empty for [`KECCAK256_EMPTY`].
     fn code(&self, code_hash: B256) -> Result<Bytes, Self::Error>;
-    /// Returns whether any storage slot of `address` is not zero. It is only called for accounts without code
-    /// and with nonce 0 at which a contract is created (EIP-7610), so it may be slow.
+    /// Returns whether any storage slot of `address` is nonzero. It is called only when a contract is created at
+    /// an account that has no code and nonce 0 (EIP-7610), so it may be slow.
     fn has_storage(&self, address: Address) -> Result<bool, Self::Error>;
 }

@@ -103,7 +103,7 @@ fn push_root(visits: &mut Vec<Visit>, owner: Option<B256>, root: B256) {
     }
 }
 
-/// Returns the reference in the parent record to a branch with its extension.
+/// Returns the reference that a parent record contains for this branch, including its extension.
 fn reference_to(branch: &Branch) -> RlpNode {
     let mut rlp = Vec::new();
     branch.encode_rlp(&mut rlp);

@@ -14,9 +14,9 @@ pub(crate) mod record {
     /// First byte of a record: a branch.
     pub(crate) const BRANCH: u8 = 1;
 
-    /// Child tag: another record, by its hash.
+    /// Child tag: another record, referenced by its hash.
     pub(crate) const CHILD_HASH: u8 = 0;
-    /// Child tag: another record, shorter than 32 bytes, by its RLP.
+    /// Child tag: another record, referenced by its RLP, which is shorter than 32 bytes.
     pub(crate) const CHILD_EMBEDDED: u8 = 1;
     /// Child tag: a leaf, stored here.
     pub(crate) const CHILD_LEAF: u8 = 2;
@@ -24,7 +24,7 @@ pub(crate) mod record {
     /// omitted.
     pub(crate) const CHILD_PLAIN_LEAF: u8 = 3;
 
-    /// After a leaf: it is shorter than 32 bytes, so it is its own reference.
+    /// After a leaf: its RLP is shorter than 32 bytes, so the RLP itself is the reference.
     pub(crate) const NO_REFERENCE: u8 = 0;
     /// After a leaf: its hash follows.
     pub(crate) const HASH_REFERENCE: u8 = 1;

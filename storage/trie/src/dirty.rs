@@ -1,8 +1,8 @@
 //! The part of a trie that has been touched while changes are applied.
 //!
-//! Touched branches are in an arena that all tries of a block share, so that they can be hashed together level
-//! by level. Records are loaded when they are first touched. The set of loaded records is stored, because those
-//! that are not written again must be removed.
+//! Touched branches are in an arena that all tries of a block share, so that they can be hashed together, level
+//! by level. Records are loaded when they are first touched. The set of loaded records is tracked, because
+//! those that are not written again must be removed.
 
 use alloy_primitives::map::HashSet;
 use alloy_primitives::{B256, Bytes};
@@ -35,7 +35,7 @@ pub(super) struct DirtyBranch {
     pub(super) prefix: Nibbles,
     pub(super) mask: u16,
     pub(super) children: Vec<Work>,
-    /// Reference of the record from which it was read, until it changes.
+    /// Reference to the record that the branch was read from; `None` once the branch has changed.
     clean: Option<RlpNode>,
     /// Reference of the branch node alone; empty until hashed.
     pub(super) branch_reference: RlpNode,
@@ -78,7 +78,7 @@ impl DirtyBranch {
         }
     }
 
-    /// Creates a branch from its record; `clean` is its reference.
+    /// Creates a branch from its record; `clean` is the reference to that record.
     fn read(branch: &Branch, clean: RlpNode) -> Self {
         let children = branch.children.iter().map(|child| match child {
             Child::Node(reference) => Work::Clean(reference.clone()),
@@ -146,7 +146,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 
     /// Loads the records on the paths to `keys`, which must be ascending and below `path`, so that later changes
-    /// of these keys load at most siblings of removed nodes. Passes existing keys and values to `found`.
+    /// to these keys load at most the siblings of removed nodes. Passes existing keys and values to `found`.
     pub(super) fn touch(
         &mut self,
         arena: &mut Arena,
@@ -259,7 +259,7 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
         }
     }
 
-    /// Replaces a branch with one remaining child by that child, with a longer path.
+    /// Replaces a branch that has one remaining child with that child, whose prefix or suffix grows.
     fn collapse(
         &mut self,
         arena: &mut Arena,
@@ -289,8 +289,8 @@ impl<'a, N: NodeRead> DirtyTrie<'a, N> {
     }
 }
 
-/// The kind of a slot without its content. Below a clean branch no node has changed, so a change of
-/// a slot there also changes its kind.
+/// The kind of a slot, without its content. Nothing below a clean branch has changed yet, so any change to one of
+/// its slots also changes the kind of that slot.
 #[derive(PartialEq, Eq)]
 enum Kind {
     Empty,
@@ -311,7 +311,7 @@ impl Kind {
     }
 }
 
-/// Returns the nibble of `key` at the branch with this base, or `None` if the key is not below it.
+/// Returns the nibble of `key` that follows `base` (the path of a branch), or `None` if the key is not below it.
 fn below(key: &Nibbles, base: &Nibbles) -> Option<u8> {
     (key.starts_with(base) && key.len() > base.len()).then(|| key.get_unchecked(base.len()))
 }

@@ -54,7 +54,7 @@ fn put_leaf(out: &mut Vec<u8>, leaf: &Leaf) {
     out.push(tag);
     put_path(out, &leaf.suffix);
     put_counted_bytes(out, value);
-    // A leaf that is short enough to be embedded is its own reference, which is recomputed when it is read.
+    // The reference to a leaf that is short enough to be embedded is its RLP, which is recomputed on reading.
     match leaf.reference.as_hash() {
         Some(hash) => {
             out.push(HASH_REFERENCE);

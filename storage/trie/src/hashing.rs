@@ -11,7 +11,7 @@ use super::{Branch, Child, EMPTY_ROOT_HASH, Leaf, Nibbles, Node};
 /// Number of levels of branches and extensions: paths have 0 to 64 nibbles.
 const LEVELS: usize = 65;
 
-/// The RLP of nodes whose references are computed.
+/// The RLP of nodes whose references are to be computed.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl Batch {
         verify::keccak256_batch(&long, &mut hashes);
         let mut hashes = hashes.into_iter();
         let references = messages.iter().map(|rlp| {
-            // A node shorter than a hash is its own reference.
+            // The reference to a node whose RLP is shorter than a hash is the RLP itself.
             RlpNode::from_raw(rlp).filter(|_| rlp.len() < 32).unwrap_or_else(|| {
                 let hash = hashes.next().expect("one hash per long message");
                 RlpNode::word_rlp(&B256::new(hash))
@@ -164,7 +164,7 @@ fn hash_levels(arena: &mut Arena, levels: &[Vec<Task>]) {
     }
 }
 
-/// Returns the reference of a child, whose descendants must have been hashed.
+/// Returns the reference to a child, whose descendants must have been hashed.
 fn reference(arena: &Arena, child: &Work) -> RlpNode {
     match child {
         Work::Clean(reference) => reference.clone(),

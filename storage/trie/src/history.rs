@@ -1,4 +1,4 @@
-//! Generates random histories of a small state, and has a simple model to compare them with.
+//! Generates random histories of a small state, and defines a simple model to compare them with.
 
 use std::collections::BTreeMap;
 

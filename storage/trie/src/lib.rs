@@ -1,15 +1,15 @@
 //! The state trie of Ethereum (yellow paper, appendix D), updated block by block.
 //!
-//! [`LiveTrie`] keeps the tries of the newest state in memory. [`update_state_root`] is a pure function of the
-//! nodes of a parent state and the changes of a block, which returns the new root and the changed records. Its
+//! [`LiveTrie`] keeps the tries of the newest state in memory. [`update_state_root`] is a pure function that
+//! computes the new root and the changed records from the nodes of the parent state and a block's changes. The
 //! nodes can come from unflushed blocks ([`TrieUpdates::get`]) and from the `index` environment of `storage`.
 //!
-//! A record is a branch with its prefix (the extension, if there is one, is part of the record) and its leaves.
-//! A child that is a branch is another record, whose path is one nibble longer. Only the root record of a trie
-//! may be a leaf. As a result there are about 0.35 records per account, and moving a branch never moves the
-//! records below it.
+//! A record contains a branch, its prefix (the extension, if there is one) and those of its children that are
+//! leaves. A child that is a branch has its own record, one nibble below. Only the root record of a trie may be
+//! a leaf. As a result, there are about 0.35 records per account, and moving a branch never moves the records
+//! below it.
 //!
-//! This crate must not read anything but nodes, and must not hash messages one by one if they can be hashed in a
+//! This crate must read nothing but nodes, and must not hash messages one by one if they can be hashed in a
 //! batch.
 
 mod account;
@@ -94,7 +94,7 @@ pub enum TrieError<E> {
         /// Path of the record.
         path: Nibbles,
     },
-    /// The nodes belong to another state.
+    /// The nodes belong to a different state.
     #[error("trie root is {found}, expected {expected}")]
     RootMismatch {
         /// Expected root.

@@ -28,7 +28,7 @@ pub struct Leaf {
 /// A branch with its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// Nibbles of the extension node before the branch; empty without one.
+    /// Nibbles of the extension node before the branch; empty if there is none.
     pub prefix: Nibbles,
     /// Bit `n` is set if there is a child for nibble `n`.
     pub mask: u16,
@@ -46,7 +46,7 @@ pub enum Child {
 }
 
 impl Leaf {
-    /// Creates a leaf whose RLP is shorter than 32 bytes; `None` if the RLP is not.
+    /// Creates a leaf whose RLP is shorter than 32 bytes. Returns `None` if the RLP is longer.
     pub(crate) fn embedded(suffix: Nibbles, value: Bytes) -> Option<Self> {
         let mut rlp = Vec::new();
         encode_leaf(&mut rlp, &suffix, &value);
@@ -85,7 +85,7 @@ impl Branch {
 }
 
 impl Node {
-    /// Returns the hash of the trie with this record as its root.
+    /// Returns the root hash of the trie whose root is this record.
     pub fn root_hash(&self) -> B256 {
         let mut rlp = Vec::new();
         match self {

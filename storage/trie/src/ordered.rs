@@ -23,8 +23,8 @@ const LEVELS: usize = 16;
 /// Marks a node without a parent branch: a leaf or a branch that is the root.
 const ROOT: u32 = u32::MAX;
 
-/// Returns the root of the trie of a block's list (transactions, receipts, withdrawals), in which `items[i]` has
-/// the RLP of `i` as its key.
+/// Returns the root of the trie of a block's list (transactions, receipts, withdrawals), in which the key of
+/// `items[i]` is the RLP of `i`.
 pub fn ordered_root(items: &[impl AsRef<[u8]>]) -> B256 {
     ordered_root_with(items.len(), |index, out| {
         if let Some(ahead) = items.get(index + ITEMS_AHEAD) {
@@ -104,7 +104,7 @@ struct Branch {
     base: u32,
     /// Number of nibbles of the extension before it.
     extension: u32,
-    /// A key below the branch, which contains the nibbles of the extension.
+    /// Any key below the branch; it contains the nibbles of the extension.
     key: u64,
     mask: u16,
     embedded: u16,
@@ -193,7 +193,7 @@ impl Shape {
                     self.set_reference(parent, &bytes[span.clone()], hash, root);
                     continue;
                 }
-                // A list has only a few extensions, which are too few for a batch.
+                // A list has too few extensions to fill a batch.
                 let rlp = extension(branch, &bytes[span.clone()], hash);
                 let hash = verify::keccak256(&rlp);
                 self.set_reference(parent, &rlp, &hash, root);
@@ -218,7 +218,7 @@ impl Shape {
     }
 }
 
-/// Returns the part of a leaf's RLP before the item, and its length.
+/// Returns the part of a leaf's RLP that precedes the item, and the length of that part.
 fn leaf_head(leaf: &Leaf, item: &[u8]) -> ([u8; LEAF_HEAD], usize) {
     let (from, to) = (leaf.depth, u32::from(leaf.entry.nibbles));
     // A single byte below 128 is its own RLP.

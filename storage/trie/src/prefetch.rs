@@ -5,8 +5,8 @@
 /// Size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Starts loading the cache lines of a value without waiting for them. Takes one or two nanoseconds
-/// per line; has no effect on architectures other than x86-64.
+/// Starts loading the cache lines of a value without waiting for them. This takes one or two nanoseconds
+/// per line. It has no effect on architectures other than x86-64.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let before = std::ptr::from_ref(value).addr() % LINE;

@@ -105,7 +105,7 @@ impl<'a> Input<'a> {
         Err(self.error("integer without an end"))
     }
 
-    /// Reads a number of items that have at least `min_item_bytes` bytes each.
+    /// Reads the number of items in a list. Each item must occupy at least `min_item_bytes` bytes.
     pub fn count(&mut self, min_item_bytes: usize) -> Result<usize, DecodeError> {
         let count = self.varint()?;
         let max_count = self.remaining() / min_item_bytes.max(1);
@@ -164,7 +164,7 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a number of items.
+/// Appends the number of items in a list.
 #[inline]
 pub fn put_count(out: &mut Vec<u8>, count: usize) {
     put_varint(out, count as u64);

@@ -12,8 +12,8 @@ enum Visit {
     Leaf(Nibbles, Bytes),
 }
 
-/// Returns the first `max` entries with keys from `start` on, in ascending order, of the trie with this root:
-/// the storage trie of `owner`, or the account trie. Reads only the records on the paths to them.
+/// Returns, in ascending order, the first `max` entries whose keys are at least `start`, from the trie with this
+/// root: the storage trie of `owner`, or the account trie. Reads only the records on the paths to these entries.
 ///
 /// # Errors
 /// If a record is missing, cannot be read or is damaged.

@@ -62,7 +62,7 @@ pub(super) fn check<T: PartialEq + Debug>(
     Ok(())
 }
 
-/// Generates the position and the change of a damaged byte.
+/// Generates the position of a byte to damage, and how to change it.
 pub(super) fn damage() -> impl Strategy<Value = (prop::sample::Index, u8)> {
     (any::<prop::sample::Index>(), 1..=255u8)
 }

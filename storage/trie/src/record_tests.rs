@@ -1,4 +1,4 @@
-//! Tests round trips of records, and the decoding of damaged bytes.
+//! Tests that records round-trip, and that damaged bytes are decoded safely.
 
 #[path = "record_checks.rs"]
 mod record_checks;
@@ -75,7 +75,7 @@ proptest! {
     }
 }
 
-/// The example of `docs/storage-format.md`.
+/// Checks the example in `docs/storage-format.md`.
 #[test]
 fn path_key_is_as_documented() {
     let path = Nibbles::from_nibbles([1, 2, 3]);

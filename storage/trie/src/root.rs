@@ -7,7 +7,7 @@ use alloy_trie::root as scratch;
 use super::EMPTY_ROOT_HASH;
 use crate::Account;
 
-/// Returns the root of a storage trie with these slots. Zero values count as not set.
+/// Returns the root of a storage trie with these slots. Slots with value zero count as unset.
 pub fn storage_root_from_scratch(slots: impl IntoIterator<Item = (U256, U256)>) -> B256 {
     let set = slots.into_iter().filter(|(_, value)| !value.is_zero());
     scratch::storage_root_unhashed(set.map(|(slot, value)| (B256::from(slot), value)))

@@ -1,6 +1,6 @@
 //! Collects rows of one table, which are sorted by key and written in bulk.
 
-/// Divisor for spare capacity: one spare row is reserved for this number of rows. Unused capacity takes address
+/// Divisor for spare capacity: one spare row is reserved for every `SPARE` rows. Unused capacity occupies address
 /// space, but no memory.
 const SPARE: usize = 8;
 
@@ -47,9 +47,9 @@ impl Rows {
         self.rows.clear();
     }
 
-    /// Removes all rows and reserves memory for `rows` rows of `bytes` bytes each. New memory is larger than that,
-    /// so that hundreds of megabytes are not allocated again the next time. Memory that is too small is replaced
-    /// instead of grown, because growing it would copy its content.
+    /// Removes all rows and reserves memory for `rows` rows of `bytes` bytes each. A new buffer is larger than that,
+    /// so that the next call does not allocate hundreds of megabytes again. A buffer that is too small is replaced
+    /// rather than grown, because growing it would copy its content.
     pub fn clear_and_reserve(&mut self, rows: usize, bytes: usize) {
         self.clear();
         let spare = rows + rows / SPARE;

@@ -47,11 +47,11 @@ fn kept_slots(change: &AccountChange) -> &[(U256, U256)] {
     if change.account.is_some() { &change.slots } else { &[] }
 }
 
-/// Returns the state root after `changes` to the state with root `parent_root`, and the changed records.
+/// Applies `changes` to the state with root `parent_root`. Returns the new state root and the changed records.
 /// Removing an account removes its storage.
 ///
 /// # Errors
-/// If nodes cannot be read, are missing, or belong to another state than `parent_root`.
+/// If nodes cannot be read, are missing, or belong to a state with a different root.
 pub fn update_state_root<N: NodeRead>(
     nodes: &N,
     changes: &StateChanges,
@@ -107,8 +107,8 @@ fn check_root<N: NodeRead>(nodes: &N, expected: B256) -> Result<(), TrieError<N:
     if found == expected { Ok(()) } else { Err(TrieError::RootMismatch { expected, found }) }
 }
 
-/// Loads the nodes on the paths to all changed accounts. Returns the storage roots before the
-/// block, in the order of the changes.
+/// Loads the nodes on the paths to all changed accounts. Returns the storage roots of these accounts before
+/// the block, in the order of the changes.
 fn old_storage_roots<N: NodeRead>(
     accounts: &mut DirtyTrie<'_, N>,
     arena: &mut Arena,
@@ -131,7 +131,7 @@ fn old_storage_roots<N: NodeRead>(
     damaged.map_or(Ok((slot, roots)), Err)
 }
 
-/// Returns the storage root after the block for each changed account.
+/// Updates the storage tries. Returns the storage root after the block for each changed account.
 fn update_storages<N: NodeRead>(
     nodes: &N,
     changes: &StateChanges,

@@ -1,5 +1,5 @@
-//! Compares single tries with alloy-trie from scratch. Keys share long prefixes, so that nodes below 32 bytes,
-//! deep forks and every kind of collapse occur.
+//! Compares single tries with those that alloy-trie computes from scratch. Keys share long prefixes, so that nodes
+//! below 32 bytes, deep forks and every kind of collapse occur.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ fn scratch(entries: &BTreeMap<Nibbles, Bytes>) -> B256 {
     builder.root()
 }
 
-/// Creates a key of zeros with a few other nibbles.
+/// Creates a key in which all nibbles are zero except the given ones.
 fn key(nibbles: &[(usize, u8)]) -> Nibbles {
     let mut key = [0; 64];
     for &(at, nibble) in nibbles {

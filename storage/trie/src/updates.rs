@@ -1,4 +1,4 @@
-//! The changes of trie records in a block.
+//! The changes that a block makes to trie records.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use alloy_primitives::map::{B256Map, HashMap};
 
 use super::{Nibbles, Node};
 
-/// Records by path; `None` for a removed one.
+/// Records by path; `None` for a removed record.
 pub(crate) type NodeChanges = HashMap<Nibbles, Option<Arc<Node>>>;
 
-/// The changes of one storage trie in a block.
+/// The changes that a block makes to one storage trie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StorageUpdates {
     /// Whether all earlier records of this trie are removed.

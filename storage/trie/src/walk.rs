@@ -25,8 +25,8 @@ pub(super) fn load<N: NodeRead>(
     Ok(node)
 }
 
-/// Returns whether a record that was read from a store can be at `path`: its leaves end at the length of a key,
-/// its branch is above that, and only the root may be a leaf. Code that uses a record relies on this.
+/// Returns whether a record that was read from a store can be at `path`: the keys of its leaves must have full
+/// length, its child records must be above that depth, and only the root may be a leaf. Callers rely on this.
 fn fits(path: &Nibbles, node: &Node) -> bool {
     match node {
         Node::Leaf(leaf) => path.is_empty() && leaf.suffix.len() == KEY_NIBBLES,

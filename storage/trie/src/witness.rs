@@ -13,7 +13,7 @@ use super::state::update_state_root;
 use super::{Branch, Child, Nibbles, Node, NodeRead, TrieError, TrieUpdates};
 use crate::StateChanges;
 
-/// Collects the nodes of the trie with one root. Each node is in the witness once.
+/// Collects the nodes of the trie with one root. The witness contains each node once.
 #[derive(Debug)]
 pub struct Witness<'a, N> {
     nodes: &'a N,
@@ -28,7 +28,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
         Self { nodes, root, found: BTreeSet::new(), bytes: 0 }
     }
 
-    /// Adds the nodes that prove an account and slots of it, or prove that they do not exist.
+    /// Adds the nodes that prove an account and the given slots, or prove that they do not exist.
     ///
     /// # Errors
     /// If nodes cannot be read or are damaged.
@@ -42,7 +42,7 @@ impl<'a, N: NodeRead> Witness<'a, N> {
     }
 
     /// Adds the other nodes that are needed to compute the state root after `changes`, and returns that root. If
-    /// a branch loses all children but one, the remaining child is needed, because it is merged with the prefix.
+    /// a branch loses all but one child, the remaining child is needed, because the branch is merged into it.
     ///
     /// # Errors
     /// Those of [`update_state_root`].

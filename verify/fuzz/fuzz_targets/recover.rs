@@ -1,7 +1,7 @@
 //! Converts bytes to a batch; every backend must return the results of libsecp256k1.
 //!
-//! Each job takes 97 bytes: digest, r, s, recovery id. The first byte of the remainder sets how
-//! often the batch is repeated (up to 8 times), so that lanes and blocks are filled.
+//! Each job takes 97 bytes: digest, r, s, recovery id. The first byte of the remainder sets how many times the batch is
+//! repeated (up to 8), so that lanes and blocks are filled.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -9,7 +9,7 @@ use crate::limbs::from_be_bytes;
 use secp256k1::{PublicKey, Scalar, SecretKey};
 use std::sync::{Arc, OnceLock};
 
-/// Number of values of one digit, which is odd and from -31 to 31.
+/// Number of values of one digit: the odd numbers from -31 to 31.
 const DIGITS: usize = 32;
 /// Number of rows: one for each pair of digits.
 const ROWS: usize = DIGITS * DIGITS;
@@ -56,7 +56,7 @@ impl BaseTable {
         Arc::clone(TABLE.get_or_init(make))
     }
 
-    /// Creates the table for this b; `None` if b is out of range or a row would be at infinity.
+    /// Creates the table for this b; returns `None` if b is out of range or a row would be at infinity.
     pub(crate) fn new(b: [u8; 32]) -> Option<Self> {
         let b = SecretKey::from_secret_bytes(b).ok()?;
         let lambda = Scalar::from_be_bytes(LAMBDA).ok()?;

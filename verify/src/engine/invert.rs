@@ -1,8 +1,8 @@
 //! Inverts many elements with one inversion: Montgomery's trick on a stack.
 //!
-//! The elements are pushed, then all are inverted, then the inverses are popped in reverse order. A zero would make
-//! every product with it zero. Therefore, zeros are detected before the inversion, replaced by one, and reported
-//! with their group; other lanes are not affected.
+//! Elements are pushed, all of them are inverted, and the inverses are popped in reverse order. A zero would make every
+//! product with it zero. Therefore, zeros are detected before the inversion, replaced by one, and reported with their
+//! group; other lanes are not affected.
 
 use crate::{
     field::{Field, limbs52},
@@ -92,7 +92,7 @@ impl<V: Lanes> Invertible for ModuloN<V> {
         Scalar::splat(limbs52(invert_var(a.first_reduced(), &ORDER))).inverse_to_montgomery()
     }
 
-    /// Always empty: only r is inverted modulo n. It is in 1..n, and n is prime.
+    /// Returns an empty mask: only r is inverted modulo n, r is in 1..n, and n is prime.
     #[inline(always)]
     fn zero_mask(_: &Scalar<V>) -> Mask {
         0
@@ -186,7 +186,7 @@ impl<I: Invertible> Inverter<I> {
         [I::times(a, b), I::times(c, d)]
     }
 
-    /// The cold path: detects the zeros, replaces them, and multiplies the chains again.
+    /// Detects the zeros, replaces them, and multiplies the chains again (the cold path).
     #[inline(always)]
     fn replace_zeros(&mut self, zeros: &mut [Mask]) {
         self.running = [I::one(); CHAINS];

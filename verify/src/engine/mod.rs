@@ -1,10 +1,9 @@
 //! Batch recovery over vectors: eight signatures per vector, up to [`CHUNK`] per pass.
 //!
 //! Q = u2 R - u1 G with u2 = s / r and u1 = z / r is computed for all signatures alike, with the same instructions for
-//! all lanes. Jobs that are out of range, and x that are not on the curve, are rejected before the
-//! expensive stages. Lanes to which a formula does not apply (a denominator or Z is zero) are recovered again by
-//! libsecp256k1. The result does not depend on the other jobs in the batch. `docs/verify-math.md` has the
-//! derivations.
+//! all lanes. Jobs that are out of range, and x that are not on the curve, are rejected before the expensive stages.
+//! Lanes to which a formula does not apply (a denominator or Z is zero) are recovered again by libsecp256k1. The result
+//! does not depend on the other jobs in the batch. `docs/verify-math.md` contains the derivations.
 
 mod base;
 mod invert;

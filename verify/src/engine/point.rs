@@ -1,7 +1,7 @@
 //! Points of y^2 = x^3 + 7 and the addition and doubling formulas of batch recovery.
 //!
 //! A denominator, or the Z of the result, is zero if and only if the formula does not apply. `docs/verify-math.md`
-//! has the derivations.
+//! contains the derivations.
 // In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
@@ -231,7 +231,7 @@ mod tests {
         all
     }
 
-    /// The small groups of libsecp256k1's exhaustive tests, on y^2 = x^3 + 6, 2 and 4. No formula uses b.
+    /// Returns the small groups of libsecp256k1's exhaustive tests: y^2 = x^3 + b, b = 6, 2, 4. No formula uses b.
     fn groups() -> Vec<Vec<Point>> {
         [
             (
@@ -264,12 +264,12 @@ mod tests {
         over_every_field!(pairs_over);
     }
 
-    /// Z is zero, and a denominator is zero, if and only if P = +-Q; otherwise the sum is correct.
+    /// Checks that Z or a denominator is zero if and only if P = +-Q, and that the sum is correct otherwise.
     fn pairs_over<F: Field>() {
         let mut stream = oracle::Stream(7);
         let p = oracle::prime();
         for points in groups() {
-            // All pairs of the small groups, and those of every eighth point of the large one.
+            // All pairs of points of the small groups; in the large one, every eighth point is paired with all points.
             let rows = if points.len() > 20 { points.len() / 24 } else { 1 };
             for (i, a) in points.iter().enumerate().step_by(rows) {
                 for from in (0..points.len()).step_by(8) {

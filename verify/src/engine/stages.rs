@@ -1,7 +1,7 @@
 //! The stages of batch recovery, in the order in which they process a chunk.
 //!
-//! Each takes the whole workspace. The stages `pairs`, `base` and `ladder` process the groups of its `block`, and the
-//! others its first `used` groups. All are `#[inline(always)]`: `kernels.rs` has an entry point per instruction set.
+//! Each takes the whole workspace. `pairs`, `base` and `ladder` process the groups of its `block`, and the other stages
+//! its first `used` groups. All are `#[inline(always)]`: `kernels.rs` has an entry point per instruction set.
 // In lockstep code, `k` is the index of the same group in every array.
 #![allow(clippy::needless_range_loop)]
 
@@ -90,7 +90,7 @@ enum Step {
     Add { a: At, b: usize, into: usize },
 }
 
-/// The odd multiples in five rounds. The operations of a round are independent of each other.
+/// The steps that compute the odd multiples, in five rounds. The steps of a round are independent of each other.
 const ROUNDS: [&[Step]; 5] = {
     use At::{Even, Odd};
     use Step::{Add, Double};
@@ -382,7 +382,7 @@ impl<F: Field> Scratch<F> {
     }
 }
 
-/// The main loop: Horner's rule over the windows, starting with the highest.
+/// Runs the main loop: Horner's rule over the windows, starting with the highest.
 #[inline(always)]
 pub(super) fn ladder<F: Field>(ws: &mut Workspace<F>) {
     let start = ws.base.start();

@@ -76,7 +76,7 @@ fn digits(u: &BigUint) -> Vec<BigUint> {
 }
 
 /// Returns a signature whose recovery with [`TEST_B`] collides at window `w`. R = k G, and both conditions are linear
-/// in k for given u1 and u2: this solves for k, and then computes s and z from r, u1 and u2.
+/// in k for given u1 and u2. Therefore, this solves for k, and then computes s and z from r, u1 and u2.
 fn craft(collision: Collision, w: usize, seed: u64) -> Job {
     let n = oracle::order();
     let mut stream = Stream(seed);
@@ -118,8 +118,8 @@ fn craft(collision: Collision, w: usize, seed: u64) -> Job {
     }
 }
 
-/// Returns `known` and `slope` of the condition `known = slope k`, under which the accumulator before window `w` is plus
-/// or minus the window's point.
+/// Returns `known` and `slope` of the condition `known = slope k`, which holds if the accumulator before window `w` is
+/// plus or minus the window's point.
 fn accumulator_condition(
     w: usize,
     plus: bool,

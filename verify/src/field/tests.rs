@@ -51,7 +51,7 @@ impl<V: Lanes> Subject for Limbs52<V> {
 const PRODUCT_TOP: u64 = (1 << 48) + 48;
 const SUM_TOP: u64 = 5 << 49;
 
-/// Elements at the edges of the ranges: plain numbers, and limbs at the limits of their form.
+/// Returns elements at the edges of the ranges: plain numbers, and limbs at the limits of their form.
 fn elements<F: Subject>() -> Vec<F::Fe> {
     let plain = oracle::batches(&oracle::scalar_edges(), 64).into_iter();
     let mut all: Vec<_> =

@@ -165,7 +165,7 @@ fn mix<W: Words>(state: &mut [W; 25], block: [W; RATE_WORDS]) {
     }
 }
 
-/// Keccak-f\[1600\].
+/// Applies the permutation Keccak-f\[1600\].
 #[inline(always)]
 pub(super) fn permute<W: Words>(a: &mut [W; 25]) {
     for constant in ROUND_CONSTANTS {

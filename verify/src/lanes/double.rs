@@ -7,7 +7,7 @@
 
 use super::Lanes;
 
-/// A vector of doubles, as a product uses them from its factors to its last carry.
+/// A vector of doubles, as used in a product from its factors to its last carry.
 pub(crate) trait Double: Copy + core::fmt::Debug + 'static {
     /// Returns the same number in every lane.
     fn splat(value: f64) -> Self;

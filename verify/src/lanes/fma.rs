@@ -1,10 +1,10 @@
 //! The vector operations on AVX2 with fused multiply-adds.
 //!
-//! AVX2 has no 52-bit multiplier of integers, but its multiplier of doubles has 53 bits. The field is represented
-//! by doubles (`field/doubles`), and the scalars by integers. For integers a and b below 2^52, as doubles, h =
-//! fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and l = fma(a, b, 2^104 - h) is exactly the
-//! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. hi is read from the low bits of the double h, and l
-//! from those of l + 1.5 2^52, whose last place is one. The rounding mode is the default; code here must not
+//! AVX2 has no 52-bit multiplier for integers, but its multiplier for doubles has 53 bits. The field is represented by
+//! doubles (`field/doubles`), and the scalars by integers. For integers a and b below 2^52, as doubles,
+//! h = fma(a, b, 2^104) is 2^104 + hi 2^52, rounded to the nearest, and l = fma(a, b, 2^104 - h) is exactly the
+//! rounding error: a b = hi 2^52 + l with l in -2^51..=2^51. hi is read from the low bits of the double h, and l from
+//! the low bits of l + 1.5 2^52, whose last place is one. The rounding mode is the default; code here must not
 //! change it.
 //!
 //! `unsafe` is sound for the reason in `ifma.rs`, with the token [`crate::Avx2`]: an `Fma` is only created if
@@ -17,7 +17,7 @@ use super::{
 };
 use core::arch::x86_64::*;
 
-/// The bits of 2^52. The low 52 bits of a double in 2^52..2^53 are the integer above 2^52.
+/// The bits of 2^52. The low 52 bits of a double in 2^52..2^53 are the double minus 2^52.
 const EXPONENT: u64 = 0x433 << 52;
 const TWO_52: f64 = f64::from_bits(EXPONENT);
 /// 1.5 2^52: added to an integer between -2^51 and 2^51, it makes the integer readable from the bits.
@@ -74,14 +74,14 @@ impl Half {
         Self(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
-    /// If the count is a constant, this compiles to the instruction with an immediate.
+    /// Shifts left. If the count is a constant, this compiles to the instruction with an immediate.
     #[inline(always)]
     fn shl(self, bits: u32) -> Self {
         // SAFETY: as in `splat`.
         Self(unsafe { _mm256_sll_epi64(self.0, _mm_cvtsi32_si128(bits.cast_signed())) })
     }
 
-    /// See [`Half::shl`].
+    /// Shifts right logically; see [`Half::shl`].
     #[inline(always)]
     fn shr(self, bits: u32) -> Self {
         // SAFETY: as in `splat`.

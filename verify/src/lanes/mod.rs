@@ -1,9 +1,9 @@
 //! The vector operations of batch recovery, over eight 64-bit words.
 //!
 //! There is one algorithm, which is generic over the trait [`Lanes`]. `ifma.rs` implements the trait with AVX-512 IFMA,
-//! `fma.rs` with AVX2 and the multiplier for doubles, and `model.rs` with checked integer arithmetic, which
-//! shows in tests that no column or limb overflows. Lanes on processors whose widest multiplier is that of doubles
-//! also implement [`double::DoubleLanes`], and so does the model. This module does not depend on fields or curves.
+//! `fma.rs` with AVX2 and the multiplier for doubles, and `model.rs` with checked integer arithmetic, which shows in
+//! tests that no column or limb overflows. Lanes on processors whose widest multiplier multiplies doubles also
+//! implement [`double::DoubleLanes`], and so does the model. This module does not depend on fields or curves.
 
 use core::ops::Range;
 
@@ -41,7 +41,7 @@ pub(crate) fn three<T>(f: impl Fn(usize) -> T) -> [T; 3] {
     [f(0), f(1), f(2)]
 }
 
-/// A piece of code that occurs more than once in a stage of batch recovery, which is a function of `engine/stages.rs`. See
+/// Code that occurs more than once in a stage of batch recovery, that is, in a function of `engine/stages.rs`. See
 /// [`Lanes::outlined`].
 pub(crate) trait StagePart {
     type Result;
@@ -108,8 +108,8 @@ pub(crate) trait Lanes: Copy + core::fmt::Debug + 'static {
         }
         c
     }
-    /// Runs a part of a stage inline. Implementations run it as a separate function if the code of a product is so
-    /// long that compiling its many copies would take minutes.
+    /// Runs a part of a stage, inline by default. Implementations run it as a separate function if the code of a
+    /// product is so long that compiling its many copies would take minutes.
     #[inline(always)]
     fn outlined<P: StagePart>(part: P) -> P::Result {
         part.run()

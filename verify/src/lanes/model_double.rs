@@ -12,8 +12,8 @@ const SIGNIFICAND_BITS: i32 = 53;
 /// The bias of the exponent of a double whose significand is read as an integer.
 const EXPONENT_BIAS: i32 = 1023 + 52;
 
-/// `significand * 2^exponent`. The exponent is that of the last place that the number may use, whether or not it
-/// does, so that operands that use fewer places also reveal a sum that is not exact for all operands.
+/// `significand * 2^exponent`. The exponent is the last place that the number may use, even if it does not use it.
+/// Thus, a sum that is not exact for all operands is detected even with operands that use fewer places.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     significand: i128,
@@ -31,7 +31,7 @@ impl Exact {
         number.at(exponent)
     }
 
-    /// Decodes a double; the last place is that of its last set bit.
+    /// Decodes a double; its last place is its last set bit.
     fn of(value: f64) -> Self {
         let bits = value.to_bits();
         let stored = i32::try_from(bits >> 52 & 0x7ff).expect("eleven bits");
@@ -59,7 +59,7 @@ impl Exact {
         Self { significand, exponent }
     }
 
-    /// The first assertion: an exact result has at most 53 bits.
+    /// Asserts that an exact result has at most 53 bits.
     fn exact(self) -> Self {
         let limit = 1u128 << SIGNIFICAND_BITS;
         assert!(self.significand.unsigned_abs() <= limit, "an exact result has more than 53 bits");
@@ -86,8 +86,8 @@ impl Exact {
             + self.exponent
     }
 
-    /// The second assertion: the sum with a positive constant stays in the binade of the constant. Returns the sum,
-    /// rounded to the nearest multiple of the last place of the binade, ties to even.
+    /// Asserts that the sum with a positive constant stays in the binade of the constant. Returns the sum, rounded to
+    /// the nearest multiple of the last place of the binade, ties to even.
     fn rounded_at(self, constant: Self) -> Self {
         let sum = self.plus(constant);
         assert!(

@@ -1,7 +1,7 @@
 //! The rounding mode of doubles, on which the products of the AVX2 backend rely.
 //!
-//! The mode belongs to the thread. Every thread starts with that of its creator, and no Rust code may change it,
-//! but a library in another language can. The test assumes that the other threads have the mode of its thread.
+//! The mode belongs to the thread. A new thread inherits its creator's mode, and no Rust code may change it, but a
+//! library in another language can. The test assumes that the other threads have the mode of its thread.
 
 use core::hint::black_box;
 

@@ -17,7 +17,7 @@ pub(super) struct Vector {
 }
 
 impl Vector {
-    /// Returns whether its class is special and reaches the lanes: the checks before them do not reject it.
+    /// Returns whether the class is special and the signature reaches the lanes: no earlier check rejects it.
     pub(super) const fn reaches_lanes(&self) -> bool {
         matches!(
             self.class,

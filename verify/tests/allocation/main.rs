@@ -18,7 +18,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller upholds the contract of `alloc`, which is that of the system's allocator, too.
+        // SAFETY: the caller upholds the contract of `alloc`, which the system's allocator shares.
         unsafe { System.alloc(layout) }
     }
 

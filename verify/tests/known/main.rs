@@ -15,7 +15,7 @@ fn array(digits: &str) -> [u8; 32] {
     hex(digits).try_into().expect("32 bytes")
 }
 
-/// Compares all four recovery ids of each signature with libsecp256k1. One id of a valid one must recover its key.
+/// Compares all four recovery ids of each signature with libsecp256k1. If it is valid, one id must recover its key.
 fn check_wycheproof(cases: &[(Job, Option<Vec<u8>>)]) {
     let jobs: Vec<_> = cases
         .iter()
@@ -98,7 +98,7 @@ fn list(value: &serde_json::Value) -> &[serde_json::Value] {
     value.as_array().expect("a list")
 }
 
-/// The job of a signed transaction; `None` if the bytes are not one.
+/// Returns the job of a signed transaction, or `None` if the bytes are not one.
 fn transaction(raw: &[u8]) -> Option<Job> {
     let transaction = TxEnvelope::decode_2718_exact(raw).ok()?;
     let signature = transaction.signature();
@@ -244,7 +244,7 @@ fn attacks_match_libsecp256k1() {
     }
 }
 
-/// Each attack of a sample is at several positions of a batch of honest signatures.
+/// Tests each attack of a sample at several positions of a batch of honest signatures.
 #[test]
 fn attacks_do_not_change_other_results() {
     let mut stream = support::Stream(6);
@@ -265,7 +265,7 @@ fn attacks_do_not_change_other_results() {
     }
 }
 
-/// Batches of at most one vector, for which the engine has separate code, and of one job more.
+/// Tests batches of at most one vector, for which the engine has separate code, and of one job more.
 #[test]
 fn attacks_in_short_batches_match_libsecp256k1() {
     let mut stream = support::Stream(7);

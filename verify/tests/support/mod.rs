@@ -23,7 +23,7 @@ pub fn fixtures(name: &str) -> PathBuf {
 pub const ORDER: [u8; 32] =
     hex32("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
 
-/// 32 bytes from 64 digits.
+/// Decodes 32 bytes from 64 digits.
 pub const fn hex32(digits: &str) -> [u8; 32] {
     const fn nibble(digit: u8) -> u8 {
         match digit {
@@ -43,7 +43,7 @@ pub const fn hex32(digits: &str) -> [u8; 32] {
     bytes
 }
 
-/// Bytes from digits, with or without 0x.
+/// Decodes bytes from digits, with or without 0x.
 pub fn hex(digits: &str) -> Vec<u8> {
     let digits = digits.trim_start_matches("0x");
     (0..digits.len() / 2)
@@ -75,13 +75,13 @@ impl Stream {
         bytes
     }
 
-    /// A job of random numbers. About half of such jobs have a public key.
+    /// Returns a job of random numbers. About half of these jobs have a public key.
     pub fn job(&mut self) -> Job {
         let (digest, r, s) = (self.bytes(), self.bytes(), self.bytes());
         Job { digest, r, s, recovery_id: self.below(2) as u8 }
     }
 
-    /// A random job with an unusual value, or with an unusual r and recovery id.
+    /// Returns a random job with an unusual value, or with an unusual r and recovery id.
     pub fn mutant(&mut self) -> Job {
         let mut job = self.job();
         match self.below(16) {
@@ -122,7 +122,7 @@ impl Stream {
         bytes
     }
 
-    /// A number at most three units from 0 (modulo 2^256), n, p - n, p or n / 2.
+    /// Returns a number at most three units from 0 (modulo 2^256), n, p - n, p or n / 2.
     fn edge(&mut self) -> [u8; 32] {
         const CENTRES: [[u8; 32]; 5] = [
             [0; 32],
@@ -145,7 +145,7 @@ impl Stream {
     }
 }
 
-/// The results of libsecp256k1.
+/// Returns the results of libsecp256k1.
 pub fn expected(jobs: &[Job]) -> Vec<Outcome> {
     let mut outcomes = vec![Err(Reason::RecoveryId); jobs.len()];
     Recoverer::new(Backend::Scalar).recover_batch(jobs, &mut outcomes);

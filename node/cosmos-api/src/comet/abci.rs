@@ -64,7 +64,7 @@ fn status_response(status: &Status, height: i64) -> Value {
     failure(&format!("rpc error: code = {code:?} desc = {message}"), registered, height)
 }
 
-/// A response with the log `<about>: <registered text>`. The text is not repeated if `about` already ends with it.
+/// Returns a response with the log `<about>: <registered text>`, or just `about` if it already ends with that text.
 fn failure(about: &str, (code, text): Registered, height: i64) -> Value {
     let suffix = format!(": {text}");
     let log = format!("{}{suffix}", about.strip_suffix(&suffix).unwrap_or(about));

@@ -7,7 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Maximum number of characters of a wrong value that an error repeats.
+/// Maximum number of characters of an invalid value that an error message repeats.
 const SHOWN_CHARS: usize = 40;
 
 /// A value as the client sent it.
@@ -28,7 +28,7 @@ fn known(name: &str, names: &'static [&'static str]) -> Result<&'static str, Err
 }
 
 impl Arguments {
-    /// Reads the member `params` of a call. `names` are the parameters of the method. A list of values has the same
+    /// Reads the member `params` of a call. `names` are the parameters of the method. A list holds values in the same
     /// order.
     ///
     /// # Errors
@@ -128,12 +128,12 @@ impl Arguments {
     }
 }
 
-/// The content of a quoted string, which has the escapes of JSON.
+/// Returns the content of a quoted string, which uses JSON's escapes.
 fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// The bytes of a value in a URI.
+/// Returns the bytes of a value in a URI.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => hex::decode(digits).ok(),

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 /// Maximum time for a search and for reading the blocks that it found.
 const SEARCH_TIME: Duration = Duration::from_secs(5);
 
-/// Runs a search. As in CometBFT, the newest block is the first unless `order_by` is `asc`.
+/// Runs a search. As in CometBFT, the newest block comes first unless `order_by` is `asc`.
 pub(super) async fn search(node: Arc<Node>, given: Arguments) -> Answer {
     let query = given.text("query")?.ok_or(Error::Missing("query"))?;
     let newest_first = txs::is_descending(&given, true)?;

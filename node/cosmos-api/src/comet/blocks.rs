@@ -1,4 +1,4 @@
-//! Implements the methods that return blocks, headers, commits, results of blocks and validators.
+//! Implements the methods that return blocks, headers, commits, block results and validators.
 
 use super::{Answer, Node, arguments::Arguments, error::Error, shape, txs};
 use crate::query::{Snapshot, proto::tendermint::types::Header};
@@ -8,7 +8,7 @@ use serde_json::json;
 /// Maximum number of blocks in one list (as in CometBFT).
 const MAX_LIST_BLOCKS: u64 = 20;
 
-/// The number in the parameter `height`; that of the newest block if the parameter is missing.
+/// Returns the number in the parameter `height`, or the number of the newest block if the parameter is missing.
 pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     let newest = at.number();
     let Some(height) = given.number("height")? else { return Ok(newest) };
@@ -17,7 +17,7 @@ pub(super) fn height(at: &Snapshot, given: &Arguments) -> Result<u64, Error> {
     if number > newest { Err(Error::HeightTooHigh { height, newest }) } else { Ok(number) }
 }
 
-/// The number of the block with this hash.
+/// Returns the number of the block with this hash.
 fn by_hash(at: &Snapshot, hash: Option<Vec<u8>>) -> Result<u64, Error> {
     let hash = hash.ok_or(Error::Missing("hash"))?;
     let found = match B256::try_from(hash.as_slice()) {
@@ -56,7 +56,7 @@ pub(super) fn header_by_hash(node: &Node, given: &Arguments) -> Answer {
     header_json(&at, by_hash(&at, given.hex("hash")?)?)
 }
 
-/// Returns the headers of a range of heights, newest first, or those of the newest blocks if there is no range. At
+/// Returns the headers of a range of heights, newest first, or of the newest blocks if there is no range. At
 /// most the last [`MAX_LIST_BLOCKS`] of the range are returned.
 pub(super) fn blockchain(node: &Node, given: &Arguments) -> Answer {
     let at = node.newest()?;

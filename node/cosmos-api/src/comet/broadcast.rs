@@ -17,7 +17,7 @@ const TX_IN_MEMPOOL: u32 = 19;
 const MEMPOOL_FULL: u32 = 20;
 const TX_TOO_LARGE: u32 = 21;
 
-/// Submits a transaction. A transaction that fails the pool's checks has a response, and is not an error.
+/// Submits a transaction. Failing the pool's checks is reported in the response, and is not an error.
 async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     let bytes = given.bytes("tx")?.ok_or(Error::Missing("tx"))?;
     let answer = node.queries.broadcast_tx(bytes).await?.tx_response.unwrap_or_default();
@@ -27,8 +27,8 @@ async fn submit(node: &Node, given: &Arguments) -> Result<TxResponse, Error> {
     }
 }
 
-/// The error of CometBFT's mempool for a transaction that it refuses without checks. The SDK's clients search for
-/// these texts to derive the codes.
+/// Returns the error that CometBFT's mempool reports for a transaction that it refuses without checks. The SDK's
+/// clients derive the codes from these texts.
 fn mempool_error(answer: &TxResponse) -> Option<String> {
     if answer.codespace != "sdk" {
         return None;

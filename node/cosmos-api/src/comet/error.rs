@@ -36,7 +36,7 @@ pub(super) enum Error {
     /// A required parameter is missing.
     #[error("parameter {0} is missing")]
     Missing(&'static str),
-    /// The method does not have this parameter. An ignored misspelt parameter would have no effect.
+    /// The method does not have this parameter. If it were ignored, a misspelt parameter would have no effect.
     #[error("unknown parameter {name:?}: the method has {known:?}")]
     Unknown { name: String, known: &'static [&'static str] },
     /// The list has more values than the method has parameters.
@@ -62,12 +62,12 @@ pub(super) enum Error {
         "the genesis file has {bytes} bytes, a response at most {max}: copy the file from the node"
     )]
     GenesisTooLarge { bytes: usize, max: usize },
-    /// The transaction was accepted but not mined within the wait.
+    /// The transaction was accepted but not mined within the maximum wait.
     #[error(
         "timed out waiting for tx {hash} to be included in a block: {seconds} s, query it with tx"
     )]
     NotMined { hash: String, seconds: u64 },
-    /// The maximum number of calls is waiting for a block.
+    /// The maximum number of calls are already waiting for a block.
     #[error("{0} calls are waiting for a block: use broadcast_tx_sync and tx")]
     Busy(usize),
     /// The call took too long.
@@ -76,7 +76,7 @@ pub(super) enum Error {
     /// An error of a query or of the pool.
     #[error("{0}")]
     Query(#[from] QueryError),
-    /// The pool does not respond, refused the transaction without checks, or the node is shutting down.
+    /// The pool does not respond or refused the transaction without checks, or the node is shutting down.
     #[error("{0}")]
     Pool(String),
     /// An internal error. The cause is in the log.
@@ -85,7 +85,7 @@ pub(super) enum Error {
 }
 
 impl Error {
-    /// The JSON-RPC code, and CometBFT's message for it.
+    /// Returns the JSON-RPC code, and CometBFT's message for it.
     const fn kind(&self) -> (i32, &'static str) {
         match self {
             Self::Parse(_) => (-32700, "Parse error. Invalid JSON"),
@@ -99,7 +99,7 @@ impl Error {
         }
     }
 
-    /// The member `error` of a response.
+    /// Returns the member `error` of a response.
     pub(super) fn to_json(&self) -> Value {
         let (code, message) = self.kind();
         json!({ "code": code, "message": message, "data": self.to_string() })

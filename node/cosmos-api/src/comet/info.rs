@@ -4,9 +4,9 @@ use super::{Answer, Node, arguments::Arguments, blocks, error::Error, shape};
 use crate::query::{QueryError, Snapshot};
 use serde_json::{Value, json};
 
-/// A placeholder for the node id, which CometBFT derives from the key for peers. This node does not have one.
+/// A placeholder for the node id, which CometBFT derives from its peer-to-peer key. This node has no such key.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
-/// A placeholder for the address for peers, because clients cannot parse a status without one.
+/// A placeholder for the peer-to-peer address, because clients cannot parse a status without one.
 const NO_LISTENER: &str = "tcp://0.0.0.0:0";
 /// Maximum bytes of the genesis file without its accounts in a response, as JSON (CometBFT's limit of a chunk).
 const MAX_GENESIS_BYTES: usize = 16 * 1024 * 1024;
@@ -16,7 +16,7 @@ pub(super) fn health() -> Value {
 }
 
 /// Returns the state of the node, its first and newest blocks, and its validator. A node that is not a validator
-/// returns the first one of the set, because clients cannot parse a status without a validator.
+/// returns the first validator of the set, because clients cannot parse a status without one.
 pub(super) fn status(node: &Node, _: &Arguments) -> Answer {
     let at = node.newest()?;
     let info = at.node_info().default_node_info.unwrap_or_default();
@@ -76,7 +76,7 @@ pub(super) fn abci_info(node: &Node) -> Answer {
     Ok(json!({ "response": response }))
 }
 
-/// The node does not run CometBFT, so it has no peers of that protocol.
+/// Returns no peers, because the node does not run CometBFT.
 pub(super) fn net_info() -> Value {
     json!({ "listening": false, "listeners": [], "n_peers": "0", "peers": [] })
 }

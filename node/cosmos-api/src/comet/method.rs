@@ -32,13 +32,13 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// The method with this name.
+    /// Returns the method with this name.
     pub(super) fn find(name: &str) -> Result<&'static Self, Error> {
         let found = METHODS.iter().find(|method| method.name == name);
         found.ok_or_else(|| Error::Method(name.to_owned()))
     }
 
-    /// The place in the table of costs.
+    /// Returns the class in the table of costs.
     #[cfg(test)]
     pub(super) const fn place(&self) -> &'static str {
         match self.run {
@@ -48,7 +48,7 @@ impl Method {
         }
     }
 
-    /// Answers a call. The response is serialized on a blocking thread, because it may have megabytes.
+    /// Answers a call. The response is serialized on a blocking thread, because it may be megabytes long.
     pub(super) async fn answer(
         &'static self,
         node: Arc<Node>,
@@ -103,7 +103,7 @@ const fn waits(
     Method { name, parameters, run: Run::Inline(run) }
 }
 
-/// A method that only [`super::socket`] supports.
+/// Returns a method that only [`super::socket`] supports.
 const fn socket_only(name: &'static str, parameters: &'static [&'static str]) -> Method {
     waits(name, parameters, |_, _| Box::pin(async { Err(Error::NoSocket) }))
 }

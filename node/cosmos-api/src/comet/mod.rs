@@ -1,9 +1,9 @@
 //! Serves CometBFT's RPC in the format of version 0.38: JSON-RPC over POST at `/` and over a WebSocket at
-//! `/websocket`, and each method as a URI. Some Cosmos client libraries use only this interface.
+//! `/websocket`, and as a URI for each method. Some Cosmos client libraries use only this interface.
 //!
 //! The node does not run CometBFT. The table in [`method`] lists the methods. This module converts the results of
 //! [`crate::query`], and passes ABCI queries to the services of [`crate::grpc`]. If validators produce the blocks,
-//! commits have their signatures. 64-bit numbers are strings, hashes are upper-case hex, and bytes are base64.
+//! commits contain their signatures. 64-bit numbers are strings, hashes are upper-case hex, and bytes are base64.
 
 mod abci;
 mod arguments;
@@ -49,8 +49,8 @@ use socket::MAX_CONCURRENT_MATCHES;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
-/// Maximum time for a request, including all calls of a batch: 1.5 times the longest wait of a single method,
-/// which is the wait of [`broadcast`] for a block.
+/// Maximum time for a request, including all calls of a batch: 1.5 times the longest wait of a single method, the
+/// one in [`broadcast`] for a block.
 const REQUEST_TIME: Duration = Duration::from_secs(15);
 
 type Answer = Result<Value, Error>;
@@ -62,18 +62,18 @@ struct Node {
     services: Direct,
     /// The address of this server.
     address: SocketAddr,
-    /// Permits of calls that wait for a block.
+    /// Permits for calls that wait for a block.
     commits: Semaphore,
     /// Maximum bytes of a WebSocket message.
     message_bytes: usize,
-    /// Permits of calls over WebSockets: as many as for requests, `comet.max-concurrent`.
+    /// Permits for calls over WebSockets: `comet.max-concurrent`, as many as for requests.
     calls: Semaphore,
-    /// Permits of tasks that match a block against the queries of subscribers.
+    /// Permits for tasks that match a block against the queries of subscribers.
     matches: Semaphore,
 }
 
 impl Node {
-    /// The chain at its newest block.
+    /// Returns the chain at its newest block.
     fn newest(&self) -> Result<Snapshot, QueryError> {
         self.queries.at(0)
     }
@@ -121,7 +121,7 @@ fn router(config: &Comet, address: SocketAddr, queries: Queries) -> Router {
         .layer(DefaultBodyLimit::max(max_request_bytes))
 }
 
-/// The methods, each with its place in the table of costs.
+/// Returns the methods, each with its class in the table of costs.
 #[cfg(test)]
 pub fn method_threads() -> impl Iterator<Item = (&'static str, &'static str)> {
     method::METHODS.iter().map(|method| (method.name, method.place()))

@@ -19,8 +19,8 @@ const MAX_BATCH_CALLS: usize = 20;
 /// The id of a response to a URI, or to a request without a readable id.
 pub(super) const NO_ID: i64 = -1;
 
-/// Answers a call or a batch. A method that fails also has a response. Calls without a response at `end` fail with
-/// a timeout, each under its own id.
+/// Answers a call or a batch. A method that fails also produces a response. Calls without a response at `end` fail
+/// with a timeout, each under its own id.
 pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> Response {
     let calls = match serde_json::from_slice(body) {
         Ok(Value::Array(calls)) => calls,
@@ -40,7 +40,7 @@ pub(super) async fn answer_body(node: Arc<Node>, body: &[u8], end: Instant) -> R
     json(format!("[{}]", answers.join(",")))
 }
 
-/// A response whose body is this JSON.
+/// Returns a response whose body is this JSON.
 fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
@@ -80,12 +80,12 @@ impl Call {
         name.ok_or_else(|| Error::Request("method is not a string".to_owned()))
     }
 
-    /// The parameters. `names` are those of the method.
+    /// Returns the parameters. `names` are those of the method.
     pub(super) fn arguments(&mut self, names: &'static [&'static str]) -> Result<Arguments, Error> {
         Arguments::of_json(self.params.take(), names)
     }
 
-    /// Runs the method. Returns the response, which is a timeout if there is none at `end`.
+    /// Runs the method. Returns its response, or a timeout if there is none at `end`.
     pub(super) async fn answer(mut self, node: Arc<Node>, end: Instant) -> String {
         let answer = async {
             let method = Method::find(self.method()?)?;
@@ -118,27 +118,27 @@ pub(super) async fn answer_uri(
     }
 }
 
-/// The response to a request that fails as a whole, with the status 500.
+/// Returns the response to a request that fails as a whole, with the status 500.
 pub(super) fn server_error(error: &Error) -> Response {
     error_response(StatusCode::INTERNAL_SERVER_ERROR, error)
 }
 
-/// The response to a request that fails as a whole, with this status.
+/// Returns the response to a request that fails as a whole, with this status.
 pub(super) fn error_response(status: StatusCode, error: &Error) -> Response {
     (status, json(failure(&json!(NO_ID), error))).into_response()
 }
 
-/// The JSON of a response; `result` is JSON.
+/// Returns the JSON of a response; `result` is JSON.
 pub(super) fn reply(id: &Value, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// The JSON of an error response.
+/// Returns the JSON of an error response.
 pub(super) fn failure(id: &Value, error: &Error) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "error": error.to_json() }).to_string()
 }
 
-/// A response with one line for each method and its parameters.
+/// Returns a response with one line for each method and its parameters.
 pub(super) fn list() -> Response {
     let mut out = String::new();
     for method in METHODS {

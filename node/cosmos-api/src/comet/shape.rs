@@ -16,28 +16,28 @@ use prost::Message;
 use serde_json::{Value, json};
 
 /// A placeholder for the proposer's key on a chain without validators, because clients cannot parse a response
-/// without one. It is a curve point in the group of prime order, as parsers may require. Its secret is unknown.
+/// without one. It is a curve point in the prime-order subgroup, as parsers may require. Its secret key is unknown.
 const NO_KEY: [u8; 32] = [6; 32];
 
 /// CometBFT's time of an absent vote.
 const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 
-/// Hashes and addresses in CometBFT's format.
+/// Converts a hash or an address to CometBFT's format.
 pub(super) fn hex(bytes: &[u8]) -> String {
     hex::encode_upper(bytes)
 }
 
-/// Other bytes in CometBFT's format; empty bytes are `null`.
+/// Converts other bytes to CometBFT's format; empty bytes become `null`.
 pub(super) fn base64(bytes: &[u8]) -> Value {
     if bytes.is_empty() { Value::Null } else { Value::String(BASE64.encode(bytes)) }
 }
 
-/// A 64-bit number, which CometBFT writes as a string.
+/// Converts a 64-bit number to a string, as CometBFT does.
 pub(super) fn long(number: impl ToString) -> String {
     number.to_string()
 }
 
-/// A hash in CometBFT's format: an Ethereum hash without its prefix.
+/// Converts an Ethereum hash to CometBFT's format, which has no prefix.
 pub(super) fn hash(text: &str) -> String {
     text.strip_prefix("0x").unwrap_or(text).to_ascii_uppercase()
 }
@@ -82,7 +82,7 @@ pub(super) fn commit(commit: &Commit) -> Value {
     })
 }
 
-/// An absent validator has CometBFT's zero time and no signature.
+/// Converts an entry of a commit. An absent validator has CometBFT's zero time and no signature.
 fn commit_signature(entry: &CommitSig) -> Value {
     let time = entry.timestamp.map_or_else(|| ZERO_TIME.to_owned(), |time| time.to_string());
     json!({
@@ -93,7 +93,7 @@ fn commit_signature(entry: &CommitSig) -> Value {
     })
 }
 
-/// A block with its hash.
+/// Converts a block and adds its hash.
 pub(super) fn block(id: &BlockId, block: &Block) -> Value {
     let last = block.last_commit.clone().unwrap_or_default();
     let txs: Vec<_> = block.data.iter().flat_map(|data| &data.txs).map(|tx| base64(tx)).collect();
@@ -108,8 +108,8 @@ pub(super) fn block(id: &BlockId, block: &Block) -> Value {
     })
 }
 
-/// The entry of a block in a list. The size is that of the protobuf encoding without the round and the signatures of
-/// the last commit, which differ between nodes.
+/// Returns the entry of a block in a list. Its size is that of the protobuf encoding without the round and the
+/// signatures of the last commit, which differ between nodes.
 pub(super) fn block_meta(id: &BlockId, mut block: Block) -> Value {
     let txs = block.data.as_ref().map_or(0, |data| data.txs.len());
     if let Some(commit) = &mut block.last_commit {
@@ -144,7 +144,7 @@ pub(super) fn events(events: &[Event]) -> Value {
     shown.collect()
 }
 
-/// The result of a transaction, or of its check.
+/// Returns the result of a transaction, or of its check.
 pub(super) fn tx_result(response: &TxResponse) -> Value {
     json!({
         "code": response.code,
@@ -158,7 +158,7 @@ pub(super) fn tx_result(response: &TxResponse) -> Value {
     })
 }
 
-/// A mined transaction.
+/// Returns a mined transaction.
 pub(super) fn tx(shown: &MinedTxResponse) -> Value {
     json!({
         "hash": hash(&shown.response.txhash),

@@ -42,10 +42,10 @@ const PING_PERIOD: Duration = Duration::from_secs(27);
 /// A client that is further behind than this many blocks is disconnected.
 const MAX_BLOCKS_BEHIND: u64 = 10_000;
 
-/// Messages to a client of up to this many bytes are not accounted.
+/// The memory of messages to a client of up to this many bytes is not accounted for.
 const FREE_BYTES: usize = 16 * 1024;
 
-/// Upgrades a connection. While the connection is open, the memory of one message from the client is accounted.
+/// Upgrades a connection. While the connection is open, memory for one message from the client is reserved.
 pub(super) async fn open(
     State(node): State<Arc<Node>>,
     Extension(account): Extension<Arc<Account>>,
@@ -69,7 +69,7 @@ pub(super) async fn open(
 
 /// Why a connection ends.
 enum ConnectionEnd {
-    /// The client has disconnected or does not respond, or its messages exceed the limit of memory.
+    /// The client has disconnected or does not respond, or its messages exceed the memory limit.
     Left,
     /// The node closes the connection, with a code and a reason.
     Dropped(u16, &'static str),
@@ -147,7 +147,7 @@ impl Client {
     }
 
     /// Accounts for the memory of messages to the client while they are sent. The client is disconnected if no
-    /// memory is left.
+    /// memory is available.
     fn hold(&self, bytes: usize) -> Result<Option<Held>, ConnectionEnd> {
         match bytes {
             0..=FREE_BYTES => Ok(None),
@@ -278,7 +278,7 @@ impl Client {
         Ok(())
     }
 
-    /// A chunk of the messages about block `number`, starting at the transaction at `from`.
+    /// Returns a chunk of the messages about block `number`, starting at the transaction at `from`.
     async fn events_of(
         &mut self,
         number: u64,

@@ -1,5 +1,5 @@
-//! Creates the messages to subscribers about a new block, one for each event and matching query: first the events of
-//! the block itself, then those of its transactions in order.
+//! Creates the messages to subscribers about a new block, one for each event and matching query: first for the
+//! events of the block itself, then for those of its transactions in order.
 
 use super::{
     error::Error,
@@ -8,8 +8,8 @@ use super::{
 use crate::query::{Attributes, BlockEventKind, MinedTxResponse, Snapshot, Watch};
 use serde_json::{Value, json};
 
-/// Messages about transactions are created in chunks of about this many bytes. The rest of a block is read after a
-/// chunk was sent. The messages about the block itself are in the first chunk and may have any size.
+/// Messages about transactions are created in chunks of about this many bytes. The rest of a block is read after the
+/// chunk has been sent. The messages about the block itself are in the first chunk and may have any size.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// A query, and the id of the call that subscribed to it.
@@ -87,7 +87,7 @@ fn block(
     Ok(())
 }
 
-/// A mined transaction. As in CometBFT, an index of zero is left out.
+/// Converts a mined transaction. As in CometBFT, an index of zero is omitted.
 fn tx_value(tx: &MinedTxResponse) -> Value {
     let mut value = json!({
         "height": long(tx.response.height),

@@ -29,7 +29,7 @@ pub(super) fn page(given: &Arguments) -> Result<Page, Error> {
     Ok(Page { number: positive.ok_or_else(found)?, size: size(given, "per_page")? })
 }
 
-/// Whether the newest item is the first.
+/// Returns whether the newest item comes first.
 pub(super) fn is_descending(given: &Arguments, default: bool) -> Result<bool, Error> {
     match given.text("order_by")?.as_deref() {
         None | Some("") => Ok(default),
@@ -89,7 +89,7 @@ pub(super) async fn num_unconfirmed(node: Arc<Node>) -> Answer {
     Ok(json!({ "n_txs": total, "total": total, "total_bytes": bytes, "txs": null }))
 }
 
-/// Returns executable transactions. Their senders are in no particular order.
+/// Returns executable transactions, in no particular order of their senders.
 pub(super) async fn unconfirmed(node: Arc<Node>, given: Arguments) -> Answer {
     let max_txs = usize::try_from(size(&given, "limit")?).unwrap_or(usize::MAX);
     // The pool iterates over all of its transactions, so the number of concurrent calls is limited.

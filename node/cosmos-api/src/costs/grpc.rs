@@ -175,12 +175,12 @@ pub const INTERFACE: InterfaceCosts = InterfaceCosts {
     ],
 };
 
-/// Whether a method can be refused because too many queries are waiting.
+/// Returns whether a method can be refused because too many queries are waiting.
 pub fn has_concurrency_limit(method: &str) -> bool {
     threads(method).any(|thread| [READS, CALLS, SEARCHES].contains(&thread))
 }
 
-/// Whether a method has a time limit.
+/// Returns whether a method has a time limit.
 pub fn has_time_limit(method: &str) -> bool {
     threads(method).any(|thread| [CALLS, SEARCHES].contains(&thread))
 }

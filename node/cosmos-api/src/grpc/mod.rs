@@ -50,7 +50,7 @@ use tonic::service::Routes;
 /// The metadata key and HTTP header that selects the block of a query.
 pub const HEIGHT_HEADER: &str = "x-cosmos-block-height";
 
-/// The gRPC services, which REST and CometBFT's RPC also call. A request has at most `max_message_bytes` bytes.
+/// Returns the gRPC services, which REST and CometBFT's RPC also call. A request may have up to `max_message_bytes`.
 pub fn routes(queries: &Queries, max_message_bytes: usize) -> Routes {
     let service = || Service(queries.clone());
     let limit = max_message_bytes;

@@ -31,7 +31,7 @@ impl From<QueryError> for Status {
 }
 
 impl Service {
-    /// The chain at the block that the metadata selects.
+    /// Returns the chain at the block that the metadata selects.
     pub(super) fn at(&self, metadata: &MetadataMap) -> Result<Snapshot, Status> {
         let height = match metadata.get(HEIGHT_HEADER) {
             None => 0,
@@ -101,14 +101,14 @@ impl Service {
     }
 }
 
-/// A response with the metadata that names the queried block.
+/// Returns a response with the metadata that names the queried block.
 pub(super) fn with_height_header<M>(answer: M, snapshot: &Snapshot) -> Response<M> {
     let mut response = Response::new(answer);
     response.metadata_mut().insert(HEIGHT_HEADER, snapshot.number().into());
     response
 }
 
-/// The bytes of the transaction to simulate. Older clients send the decoded transaction instead, which is used
+/// Returns the bytes of the transaction to simulate. Older clients send the decoded transaction instead, which is used
 /// if there are no bytes.
 #[allow(deprecated, reason = "cosmpy only sets this field")]
 fn simulated_bytes(query: tx::SimulateRequest) -> Vec<u8> {

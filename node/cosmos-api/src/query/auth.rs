@@ -48,7 +48,7 @@ impl Snapshot {
         Ok(QueryAccountResponse { account: Some(account) })
     }
 
-    /// Returns the part of an account that all kinds of accounts have.
+    /// Returns the part of an account that is common to all kinds of accounts.
     ///
     /// # Errors
     /// Same as [`Self::auth_account`].
@@ -57,7 +57,7 @@ impl Snapshot {
         Ok(QueryAccountInfoResponse { info: Some(info) })
     }
 
-    /// Lists accounts in the order of their addresses, at the newest block only: the index has no older lists.
+    /// Lists accounts in the order of their addresses, at the newest block only, because the index has no older lists.
     ///
     /// # Errors
     /// If the height is not the newest, the page is invalid, or the list takes too long.
@@ -76,7 +76,7 @@ impl Snapshot {
                 .map_err(|_| QueryError::invalid("pagination: key is not a key of this list"))?,
             None => Address::ZERO,
         };
-        // One more item than the page has is read, because its key is the start of the next page.
+        // One item more than fits on the page is read, because its key is the start of the next page.
         let mut found = self.existing_from(first, page.skip + page.limit + 1)?;
         found.drain(..page.skip.min(found.len()));
         let next = found.get(page.limit).map(|address| address.to_vec());
@@ -97,14 +97,14 @@ impl Snapshot {
         })
     }
 
-    /// The accounts that recent blocks changed. These changes are not in the index yet.
+    /// Returns the accounts that recent blocks changed. These changes are not in the index yet.
     fn recent(&self) -> BTreeSet<Address> {
         let layers = self.view.state.layers().iter();
         let changes = layers.flat_map(|layer| layer.changes().accounts.iter());
         changes.map(|change| change.address).collect()
     }
 
-    /// The number of addresses that have an account.
+    /// Returns the number of addresses that have an account.
     fn existing(&self) -> Result<u64, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
@@ -116,7 +116,7 @@ impl Snapshot {
         Ok(count)
     }
 
-    /// The first `max` addresses that have an account, starting at `first`.
+    /// Returns the first `max` addresses that have an account, starting at `first`.
     fn existing_from(&self, mut first: Address, max: usize) -> Result<Vec<Address>, QueryError> {
         let state = self.state()?;
         let index = self.view.state.index().reader()?;
@@ -124,8 +124,8 @@ impl Snapshot {
         let mut existing = Vec::with_capacity(max);
         loop {
             let indexed = index.addresses_from(first, max)?;
-            // Recent addresses above the last indexed address that was read follow in a later round, because the
-            // index may have lower ones.
+            // Recent addresses above the last indexed address of this round are left for a later round, because the
+            // index may still have lower ones.
             let end = indexed.get(max - 1).copied().unwrap_or(Address::repeat_byte(0xff));
             let mut candidates: BTreeSet<_> = recent.range(first..=end).copied().collect();
             candidates.extend(indexed);
@@ -144,7 +144,7 @@ impl Snapshot {
         }
     }
 
-    /// The account at an address. A module account that is not in the state is empty.
+    /// Returns the account at an address. A module account that is not in the state is empty.
     fn eth_account(&self, address: Address) -> Result<EthAccount, QueryError> {
         let account = self.state()?.account(address)?;
         let is_module = || is_module_account(address);
@@ -185,7 +185,7 @@ impl Snapshot {
         }))
     }
 
-    /// The module accounts, by name.
+    /// Returns the module accounts, by name.
     ///
     /// # Errors
     /// If the state cannot be read.
@@ -194,7 +194,7 @@ impl Snapshot {
         Ok(QueryModuleAccountsResponse { accounts: accounts.collect::<Result<_, _>>()? })
     }
 
-    /// A module account.
+    /// Returns a module account.
     ///
     /// # Errors
     /// If there is no module with that name.
@@ -208,7 +208,7 @@ impl Snapshot {
         Ok(QueryModuleAccountByNameResponse { account: Some(self.module_account(module)?) })
     }
 
-    /// The default parameters of the module. They do not apply to Ethereum transactions.
+    /// Returns the default parameters of the module. They do not apply to Ethereum transactions.
     pub const fn auth_params(&self) -> QueryParamsResponse {
         QueryParamsResponse {
             params: Some(Params {
@@ -221,12 +221,12 @@ impl Snapshot {
         }
     }
 
-    /// The prefix of the chain's addresses.
+    /// Returns the prefix of the chain's addresses.
     pub fn bech32_prefix(&self) -> Bech32PrefixResponse {
         Bech32PrefixResponse { bech32_prefix: self.spec.bech32_prefix.clone() }
     }
 
-    /// Bech32 of 20 bytes.
+    /// Encodes 20 bytes in Bech32.
     ///
     /// # Errors
     /// If there are not 20 bytes.
@@ -237,7 +237,7 @@ impl Snapshot {
         Ok(AddressBytesToStringResponse { address_string: self.bech32(address) })
     }
 
-    /// The 20 bytes of an address in any format.
+    /// Returns the 20 bytes of an address in any format.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -246,7 +246,7 @@ impl Snapshot {
     }
 }
 
-/// The next higher address.
+/// Returns the next higher address.
 fn following(address: Address) -> Option<Address> {
     let mut bytes = address.into_array();
     for byte in bytes.iter_mut().rev() {

@@ -27,7 +27,7 @@ impl Snapshot {
         Ok(coin(denom, unit.from_wei(balance)))
     }
 
-    /// A page of the balances that are not zero.
+    /// Returns a page of the balances that are not zero.
     fn coins(
         &self,
         address: &str,
@@ -38,10 +38,10 @@ impl Snapshot {
         cut(held.into_iter(), page)
     }
 
-    /// The balance of an account in one token.
+    /// Returns the balance of an account in one token, which is zero for an unknown token.
     ///
     /// # Errors
-    /// If the address or the name of the token is invalid.
+    /// If the address is invalid, or the name of the token is empty.
     pub fn bank_balance(
         &self,
         address: &str,
@@ -50,8 +50,8 @@ impl Snapshot {
         Ok(QueryBalanceResponse { balance: Some(self.amount(address, denom)?) })
     }
 
-    /// All balances of an account that are not zero. As in the SDK, `resolve_denom` replaces the name of the base unit
-    /// by that of the display unit, and does not convert the amounts.
+    /// Returns all balances of an account that are not zero. As in the SDK, `resolve_denom` replaces the name of the
+    /// base unit with the name of the display unit, but does not convert the amounts.
     ///
     /// # Errors
     /// If the address or the page is invalid.

@@ -16,7 +16,7 @@ pub struct BlockPage {
     pub number: u64,
     /// Maximum number of blocks in a page.
     pub size: u64,
-    /// Whether the newest block is the first.
+    /// Whether the newest block comes first.
     pub newest_first: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct FoundBlocks {
 }
 
 impl Snapshot {
-    /// A page of the blocks whose height and own events satisfy all conditions of a query.
+    /// Returns a page of the blocks whose height and own events satisfy all conditions of a query.
     ///
     /// # Errors
     /// If the query is invalid, the page does not exist, or the deadline passes.
@@ -83,7 +83,7 @@ impl Snapshot {
     }
 }
 
-/// The number of blocks before a page.
+/// Returns the number of blocks before a page.
 fn skipped(page: BlockPage) -> Result<usize, QueryError> {
     let skip = page.number.saturating_sub(1).saturating_mul(page.size);
     let within = usize::try_from(skip).ok().filter(|skip| *skip < MAX_COUNTED_BLOCKS);

@@ -8,7 +8,7 @@ use super::{
 use state::stored::StoredBlock;
 
 impl Snapshot {
-    /// The block with this number, and a page of its transactions.
+    /// Returns the block with this number, and a page of its transactions.
     ///
     /// # Errors
     /// If there is no block with that number, or the page is invalid.

@@ -1,4 +1,4 @@
-//! Runs contract calls and gas estimates, as the module `vm` does. They behave as those of JSON-RPC, with the same
+//! Runs contract calls and gas estimates, as the module `vm` does. They behave like those of JSON-RPC, with the same
 //! gas cap and time limit.
 
 use super::{
@@ -19,7 +19,7 @@ const MIN_GAS_CAP: u64 = 21_000;
 const REVERTED: &str = "execution reverted";
 
 impl Snapshot {
-    /// Executes a call on the state of this block. A call that reverts or halts also has a result.
+    /// Executes a call on the state of this block. A call that reverts or halts also returns a result.
     ///
     /// # Errors
     /// If the request or the call is invalid, or the call takes too long.
@@ -41,7 +41,7 @@ impl Snapshot {
         })
     }
 
-    /// The gas that a call needs on the state of this block, or the reason if it reverts.
+    /// Returns the gas that a call needs on the state of this block, or the reason if it reverts.
     ///
     /// # Errors
     /// Same as [`Self::eth_call`], and if the call runs out of gas or fails for another reason.
@@ -66,7 +66,7 @@ impl Snapshot {
         })
     }
 
-    /// The minimum gas price of the chain in wei, rounded down.
+    /// Returns the minimum gas price of the chain in wei, rounded down.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -122,7 +122,7 @@ impl Snapshot {
     }
 }
 
-/// The requested call, as JSON.
+/// Returns the requested call, as JSON.
 fn arguments(request: &EthCallRequest) -> Result<&str, QueryError> {
     let text = std::str::from_utf8(&request.args).map(str::trim);
     text.ok()
@@ -130,7 +130,7 @@ fn arguments(request: &EthCallRequest) -> Result<&str, QueryError> {
         .ok_or_else(|| QueryError::invalid("args must be a transaction as JSON, as in eth_call"))
 }
 
-/// The data that a call returned, and the error text, which is empty if the call succeeded.
+/// Returns the data that a call returned, and the error text, which is empty if the call succeeded.
 fn ended(outcome: CallOutcome) -> (Vec<u8>, String) {
     match outcome {
         CallOutcome::Success(output) => (output.to_vec(), String::new()),

@@ -27,13 +27,13 @@ pub struct BlockResults {
     pub events: Vec<Event>,
 }
 
-/// The bytes of a transaction in the SDK's encoding. `envelope` returns the envelope of an Ethereum transaction.
+/// Encodes a transaction as the SDK does. `envelope` returns the envelope of an Ethereum transaction.
 pub(super) fn sdk_bytes(raw: &Bytes, envelope: impl FnOnce() -> Tx) -> Vec<u8> {
     if cosmos::is_cosmos(raw) { without_type_byte(raw) } else { tx_bytes(envelope()) }
 }
 
 impl Snapshot {
-    /// The block with this number, with each transaction in the SDK's encoding.
+    /// Returns the block with this number, with each transaction in the SDK's encoding.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -58,13 +58,13 @@ impl Snapshot {
         }
     }
 
-    /// A pooled transaction in the SDK's encoding.
+    /// Returns a pooled transaction in the SDK's encoding.
     pub fn sdk_tx_bytes(&self, tx: &RecoveredTx) -> Vec<u8> {
         let denom = self.extended_denom(self.number.saturating_add(1));
         sdk_bytes(&tx.raw, || envelope::close(&tx.tx, &tx.raw, tx.sender, &denom))
     }
 
-    /// The results of the block with this number.
+    /// Returns the results of the block with this number.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -78,7 +78,7 @@ impl Snapshot {
         Ok(BlockResults { txs, events: outcomes.block_events(&stored.block.header) })
     }
 
-    /// The events of the block with this number that do not belong to a transaction.
+    /// Returns the events of the block with this number that do not belong to a transaction.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -87,7 +87,7 @@ impl Snapshot {
         events::block_events(&self.view.blocks()?, &header)
     }
 
-    /// The number of transactions in the block with this number.
+    /// Returns the number of transactions in the block with this number.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -95,7 +95,7 @@ impl Snapshot {
         Ok(self.view.blocks()?.tx_count(number)?)
     }
 
-    /// The number of the block with this hash; `None` if it is unknown or above the block of the snapshot.
+    /// Returns the number of the block with this hash, or `None` if it is unknown or above the snapshot's block.
     ///
     /// # Errors
     /// If the index cannot be read.

@@ -1,5 +1,5 @@
 //! Returns commits, which are the signatures that prove a block, in CometBFT's format. The validators sign the
-//! consensus engine's proposal and not a vote of CometBFT, so CometBFT's light clients cannot verify the signatures.
+//! consensus engine's proposal and not a CometBFT vote, so CometBFT's light clients cannot verify the signatures.
 
 use super::{
     QueryError, Snapshot,
@@ -10,8 +10,8 @@ use alloy_primitives::Address;
 use certificates::{Certificate, Finalization};
 
 impl Snapshot {
-    /// The commit of a block, which must not be above the block of this snapshot. A commit has no signatures if one
-    /// node produces all blocks, or if the certificate of a later block covers this one.
+    /// Returns the commit of a block, which must not be above the block of this snapshot. A commit has no signatures if
+    /// one node produces all blocks, or if the certificate of a later block covers this one.
     ///
     /// # Errors
     /// If the block or its certificate cannot be read.
@@ -32,7 +32,7 @@ impl Snapshot {
     }
 }
 
-/// One entry for each validator, in the order of the set.
+/// Returns one entry for each validator, in the order of the set.
 fn signatures(
     finalization: &Finalization,
     validators: impl Iterator<Item = Address>,

@@ -1,4 +1,4 @@
-//! Returns consensus parameters in the format of Cosmos tools. Those of evidence and vote extensions do not apply.
+//! Returns consensus parameters in the format of Cosmos tools. Evidence and vote extension parameters do not apply.
 
 use super::{
     QueryError, Snapshot,
@@ -13,13 +13,13 @@ use super::{
 };
 use prost_types::Duration;
 
-/// There is no maximum of bytes: the gas limit also limits the size of a block.
+/// There is no maximum number of bytes, because the gas limit also limits the size of a block.
 const UNBOUNDED: i64 = -1;
 /// The type of validator keys.
 const KEY_KIND: &str = "ed25519";
 
 impl Snapshot {
-    /// The consensus parameters of this snapshot's block.
+    /// Returns the consensus parameters of this snapshot's block.
     ///
     /// # Errors
     /// If the header cannot be read.
@@ -27,7 +27,7 @@ impl Snapshot {
         Ok(QueryParamsResponse { params: Some(self.consensus_params_of(self.number)?) })
     }
 
-    /// The consensus parameters of a block, which must not be above the block of this snapshot.
+    /// Returns the consensus parameters of a block, which must not be above the block of this snapshot.
     ///
     /// # Errors
     /// If the header cannot be read.

@@ -17,10 +17,10 @@ use transactions::{
 };
 
 /// The first byte of an SDK transaction: the tag of its first field. An Ethereum transaction begins with its type or
-/// with the header of an RLP list, and no Ethereum type has this number.
+/// with an RLP list header, and no Ethereum transaction type has this number.
 const BODY_TAG: u8 = 0x0a;
 
-/// Whether these bytes are an SDK transaction and not an Ethereum one.
+/// Returns whether these bytes are an SDK transaction and not an Ethereum one.
 pub(super) fn is_sdk(bytes: &[u8]) -> bool {
     bytes.first() == Some(&BODY_TAG)
 }
@@ -120,7 +120,7 @@ fn check_fee(fee: &Fee, tx: &Transaction, denom: &str) -> Result<(), EnvelopeFau
     Ok(())
 }
 
-/// A coin in the SDK's text format. An amount that is not a number is quoted.
+/// Writes a coin in the SDK's text format. An amount that is not a number is quoted.
 fn text(coin: &Coin) -> String {
     match coin.amount.parse::<U256>() {
         Ok(amount) => format!("{amount}{}", coin.denom),
@@ -128,18 +128,18 @@ fn text(coin: &Coin) -> String {
     }
 }
 
-/// A list of one coin, or an empty list if the amount is zero.
+/// Returns a list with one coin, or an empty list if the amount is zero.
 fn coins(amount: U256, denom: &str) -> Vec<Coin> {
     let coin = || Coin { denom: denom.to_owned(), amount: amount.to_string() };
     if amount.is_zero() { Vec::new() } else { vec![coin()] }
 }
 
-/// The maximum gas cost of a transaction, in wei.
+/// Returns the maximum gas cost of a transaction, in wei.
 fn cost(tx: &Transaction) -> U256 {
     U256::from(tx.gas_limit()) * U256::from(tx.max_fee_per_gas())
 }
 
-/// A Cosmos transaction in the form of the API.
+/// Converts a Cosmos transaction to the API's form.
 pub(super) fn sdk_tx(cosmos: &CosmosTx) -> Tx {
     let (body, auth_info) = (Some(cosmos.body.clone()), Some(cosmos.auth_info.clone()));
     Tx { body, auth_info, signatures: vec![cosmos.signature.to_vec()] }
@@ -178,7 +178,7 @@ mod tests {
     /// A change to an envelope.
     type Change<'a> = &'a dyn Fn(&mut TxBody, &mut AuthInfo, &mut Vec<Vec<u8>>);
 
-    /// A transaction signed by the key whose 32 bytes are all 1, its sender, and its envelope.
+    /// Returns a transaction signed by the key whose 32 bytes are all 1, its sender, and its envelope.
     fn wrapped() -> (Bytes, Address, Tx) {
         let key = keys::PrivateKey::from_bytes(&[1; 32]).unwrap();
         let tx = TxEip1559 {
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(open(raw.to_vec(), DENOM), Ok(raw));
     }
 
-    /// The code and the log of the error for an envelope with this change.
+    /// Returns the code and the log of the error for an envelope with this change.
     fn error_of(change: Change<'_>) -> (u32, String) {
         let (_, _, mut envelope) = wrapped();
         let (mut body, mut auth) = (envelope.body.unwrap(), envelope.auth_info.unwrap());

@@ -56,7 +56,7 @@ impl QueryError {
         Self { code: Code::DeadlineExceeded, message: message.into() }
     }
 
-    /// The mempool is too busy to respond.
+    /// Creates the error for a mempool that is too busy to respond.
     pub(super) fn of_pool(reject: Reject) -> Self {
         Self { code: Code::ResourceExhausted, message: reject.to_string() }
     }
@@ -69,7 +69,7 @@ impl QueryError {
         Self { code: Code::FailedPrecondition, message: message.into() }
     }
 
-    /// An internal error, whose cause is only logged.
+    /// Creates an internal error, whose cause is only logged.
     pub(super) fn internal(cause: impl Display) -> Self {
         tracing::error!(%cause, "a query failed");
         Self { code: Code::Internal, message: "internal error".to_owned() }

@@ -28,7 +28,7 @@ const TX_INDEX: &str = "txIndex";
 /// The event of an Ethereum transaction, and its attribute for the hash.
 const ETHEREUM_TX: &str = "ethereum_tx";
 const TX_HASH: &str = "ethereumTxHash";
-/// An attribute of the event that follows the event of a deposit if the deposit starts the voting period.
+/// An attribute of the event that follows the deposit event if the deposit starts the voting period.
 const VOTE_OPENS: &str = "voting_period_start";
 
 /// The event with the bloom of a block.
@@ -45,7 +45,7 @@ pub(super) struct Outcomes {
     of_block: Vec<StoredEvent>,
 }
 
-/// All events stored with a block.
+/// Returns all events stored with a block.
 fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, QueryError> {
     let row = blocks.module(number)?.unwrap_or_default();
     if row.is_empty() {
@@ -54,7 +54,7 @@ fn stored_events(blocks: &ChainReader, number: u64) -> Result<Vec<StoredEvent>, 
     Ok(Record::from_bytes(&row).map_err(QueryError::internal)?.events)
 }
 
-/// The events of a block that do not belong to a transaction.
+/// Returns the events of a block that do not belong to a transaction.
 pub(super) fn block_events(
     blocks: &ChainReader,
     header: &Header,
@@ -64,8 +64,8 @@ pub(super) fn block_events(
     Ok(with_bloom(&stored, header))
 }
 
-/// The stored events of a block, and the bloom event, which is derived from the header and not stored. The
-/// order of the modules at the end of a block is that of cosmos/evm: the EVM before the fee market.
+/// Adds the bloom event, which is derived from the header and not stored, to the stored events of a block. As in
+/// cosmos/evm, the EVM comes before the fee market at the end of a block.
 fn with_bloom(stored: &[StoredEvent], header: &Header) -> Vec<Event> {
     let mut events: Vec<_> = stored.iter().map(api_event).collect();
     // Modules do not run at the end of block 0.
@@ -78,7 +78,7 @@ fn with_bloom(stored: &[StoredEvent], header: &Header) -> Vec<Event> {
     events
 }
 
-/// The transaction index of a stored event.
+/// Returns the transaction index of a stored event.
 fn tx_index(event: &StoredEvent) -> Option<&str> {
     let first = event.attributes.first().filter(|first| first.key == TX_INDEX)?;
     Some(&first.value)
@@ -104,7 +104,7 @@ impl Outcomes {
         Ok(Self { receipts, logs_before, stored, of_block })
     }
 
-    /// The events of the block with this header that do not belong to a transaction.
+    /// Returns the events of the block with this header that do not belong to a transaction.
     pub(super) fn block_events(&self, header: &Header) -> Vec<Event> {
         with_bloom(&self.of_block, header)
     }
@@ -119,7 +119,7 @@ fn event(kind: &str, attributes: &[(&str, String)]) -> Event {
     Event { r#type: kind.to_owned(), attributes: attributes.iter().map(attribute).collect() }
 }
 
-/// A stored event in the form of the API.
+/// Converts a stored event to the API's form.
 pub(super) fn api_event(event: &StoredEvent) -> Event {
     let attribute = |attribute: &Attribute| EventAttribute {
         key: attribute.key.clone(),
@@ -144,7 +144,7 @@ struct TxLog<'a> {
     log_index: usize,
 }
 
-/// The events of an Ethereum transaction; `denom` is the name of the wei.
+/// Returns the events of an Ethereum transaction; `denom` is the name of the wei.
 pub(super) fn ethereum(
     mined: &MinedTx<'_>,
     outcomes: &Outcomes,
@@ -193,8 +193,8 @@ pub(super) fn ethereum(
     events
 }
 
-/// The events of the checks of an Ethereum transaction: the fee for its whole gas limit, which is deducted before it
-/// runs, and its hash and index, so that searches also find failed transactions.
+/// Returns the events that the checks of an Ethereum transaction emit: the fee for its whole gas limit, which is
+/// deducted before it runs, and its hash and index, so that searches also find failed transactions.
 fn ethereum_ante(mined: &MinedTx<'_>, denom: &str) -> Vec<Event> {
     let base_fee = mined.block.header.base_fee_per_gas.unwrap_or_default();
     let price = Price::of(&mined.tx).effective(u128::from(base_fee));
@@ -240,8 +240,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The events of the checks of a Cosmos transaction: its fee in the base unit of the token, the fee payer,
-    /// the sequence and the signature.
+    /// Returns the events that the checks of a Cosmos transaction emit: its fee in the base unit of the token, the fee
+    /// payer, the sequence and the signature.
     fn ante_events(&self, tx: &CosmosTx, fee: U256) -> Vec<Event> {
         let (payer, fee) = (self.bech32(tx.signer.address), self.coin(&fee.to_string()));
         let sequence = format!("{payer}/{}", tx.sequence());
@@ -255,7 +255,7 @@ impl Snapshot {
         events
     }
 
-    /// The events of successful messages, each with the index of its message.
+    /// Returns the events of successful messages, each with the index of its message.
     pub(super) fn message_events(
         &self,
         messages: &[Message],
@@ -302,7 +302,7 @@ impl Snapshot {
         vec![event]
     }
 
-    /// The events of the module `bank` for a transfer.
+    /// Returns the events of the module `bank` for a transfer.
     fn moved(&self, from: &str, to: &str, amount: &str) -> Vec<Event> {
         let (from, to, amount) = (from.to_owned(), to.to_owned(), amount.to_owned());
         vec![
@@ -313,7 +313,7 @@ impl Snapshot {
         ]
     }
 
-    /// An amount with the name of the token.
+    /// Appends the name of the token to an amount.
     fn coin(&self, amount: &str) -> String {
         format!("{amount}{}", self.denom())
     }

@@ -23,7 +23,7 @@ impl Snapshot {
         Ok(self.state()?.account(self.address(address)?)?.unwrap_or_default())
     }
 
-    /// Balance, code hash and nonce. An account that does not exist is shown as an empty one.
+    /// Returns the balance, code hash and nonce. An account that does not exist is shown as an empty one.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -36,7 +36,7 @@ impl Snapshot {
         })
     }
 
-    /// The Bech32 address of an account, and its sequence.
+    /// Returns the Bech32 address of an account, and its sequence.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -52,7 +52,7 @@ impl Snapshot {
         })
     }
 
-    /// The account of the validator with this consensus address.
+    /// Returns the account of the validator with this consensus address.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -68,7 +68,7 @@ impl Snapshot {
         })
     }
 
-    /// The balance in wei.
+    /// Returns the balance in wei.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -76,7 +76,7 @@ impl Snapshot {
         Ok(QueryBalanceResponse { balance: self.account(address)?.balance.to_string() })
     }
 
-    /// A storage slot as `0x` and 64 hex digits. In the key, `0x` and leading zeros are optional.
+    /// Returns a storage slot as `0x` and 64 hex digits. In the key, `0x` and leading zeros are optional.
     ///
     /// # Errors
     /// If the address is invalid, or the key is not hex of at most 32 bytes.
@@ -97,7 +97,7 @@ impl Snapshot {
         Ok(QueryStorageResponse { value: B256::from(value).to_string() })
     }
 
-    /// The code of an account. The code of a delegating account (EIP-7702) is its delegation designator.
+    /// Returns the code of an account. The code of a delegating account (EIP-7702) is its delegation designator.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -107,7 +107,7 @@ impl Snapshot {
         Ok(QueryCodeResponse { code: state.code(account.code_hash)?.to_vec() })
     }
 
-    /// The EVM parameters after this block. An Ethereum chain has the default ones.
+    /// Returns the EVM parameters after this block. An Ethereum chain has the default ones.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -117,7 +117,7 @@ impl Snapshot {
         Ok(QueryParamsResponse { params: Some((&params).into()) })
     }
 
-    /// The base fee of this block in wei; zero if the rules have none.
+    /// Returns the base fee of this block in wei, or zero if the rules have no base fee.
     ///
     /// # Errors
     /// If the header cannot be read.
@@ -127,7 +127,7 @@ impl Snapshot {
         Ok(QueryBaseFeeResponse { base_fee: base_fee.to_string() })
     }
 
-    /// The chain id, the token and the fork schedule.
+    /// Returns the chain id, the token and the fork schedule.
     pub fn evm_config(&self) -> QueryConfigResponse {
         let config = self.spec.config();
         let number = |at: Option<u64>| at.map(|at| at.to_string()).unwrap_or_default();

@@ -18,7 +18,7 @@ use prost::Message;
 use std::sync::Arc;
 
 impl Snapshot {
-    /// The fee market after this block.
+    /// Returns the fee market after this block.
     pub(super) fn market(&self) -> Result<Market, QueryError> {
         Ok(self.native_modules()?.market.clone())
     }
@@ -29,7 +29,7 @@ impl Snapshot {
         })
     }
 
-    /// The parameters, which include the current base fee.
+    /// Returns the parameters, which include the current base fee.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -37,7 +37,7 @@ impl Snapshot {
         message(&ParamsResponse::of(&self.market()?).to_proto())
     }
 
-    /// The recipients of the fees of a block.
+    /// Returns the recipients of the fees of a block.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -46,7 +46,7 @@ impl Snapshot {
         Ok(distribution::QueryParamsResponse { params: Some(params.into()) })
     }
 
-    /// The current base fee with all its decimals.
+    /// Returns the current base fee with all its decimals.
     ///
     /// # Errors
     /// If the chain has no fee market.
@@ -54,7 +54,7 @@ impl Snapshot {
         message(&BaseFeeResponse::of(&self.market()?).to_proto())
     }
 
-    /// The gas that this block reported to the fee market.
+    /// Returns the gas that this block reported to the fee market.
     ///
     /// # Errors
     /// If the chain has no fee market.

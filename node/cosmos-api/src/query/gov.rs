@@ -23,13 +23,13 @@ impl Snapshot {
         })
     }
 
-    /// The governance state after this block.
+    /// Returns the governance state after this block.
     fn governance(&self) -> Result<Governance, QueryError> {
         self.native()?;
         Ok(self.modules()?.map(|modules| modules.gov.clone()).unwrap_or_default())
     }
 
-    /// One proposal.
+    /// Returns one proposal.
     ///
     /// # Errors
     /// If there is no such proposal, or it has been pruned.
@@ -38,7 +38,7 @@ impl Snapshot {
         Ok(QueryProposalResponse { proposal: Some(find(&governance, id)?.proposal()) })
     }
 
-    /// Proposals, oldest first.
+    /// Returns the proposals that match a query, oldest first.
     ///
     /// # Errors
     /// If an address or the page is invalid.
@@ -66,7 +66,7 @@ impl Snapshot {
         Ok(QueryProposalsResponse { proposals, pagination: Some(pagination) })
     }
 
-    /// The vote of an account.
+    /// Returns the vote of an account.
     ///
     /// # Errors
     /// If there is no such proposal, the account has not voted, or the voting period is over.
@@ -79,7 +79,7 @@ impl Snapshot {
         Ok(QueryVoteResponse { vote: Some(vote) })
     }
 
-    /// The votes on a proposal, in the order of the voters' addresses.
+    /// Returns the votes on a proposal, in the order of the voters' addresses.
     ///
     /// # Errors
     /// If there is no such proposal, or the page is invalid.
@@ -96,7 +96,7 @@ impl Snapshot {
         Ok(QueryVotesResponse { votes, pagination: Some(pagination) })
     }
 
-    /// The deposit of an account on a proposal.
+    /// Returns the deposit of an account on a proposal.
     ///
     /// # Errors
     /// If there is no such proposal or deposit, or the deposit has been returned or burned.
@@ -113,7 +113,7 @@ impl Snapshot {
         Ok(QueryDepositResponse { deposit: Some(deposit) })
     }
 
-    /// All deposits on a proposal, in the order of the depositors' addresses.
+    /// Returns all deposits on a proposal, in the order of the depositors' addresses.
     ///
     /// # Errors
     /// Same as [`Self::gov_votes`].
@@ -130,7 +130,7 @@ impl Snapshot {
         Ok(QueryDepositsResponse { deposits, pagination: Some(pagination) })
     }
 
-    /// The tally of a proposal: the current one, or the final one.
+    /// Returns the current tally of a proposal in its voting period, or the final tally.
     ///
     /// # Errors
     /// If there is no such proposal.
@@ -145,8 +145,8 @@ impl Snapshot {
         Ok(QueryTallyResultResponse { tally: Some(tally) })
     }
 
-    /// Periods, deposits and thresholds from genesis. If `kind` is not empty, the parameters of that kind are
-    /// also set in their own field.
+    /// Returns the periods, deposits and thresholds from genesis. If `kind` is not empty, the parameters of that kind
+    /// are also set in their own field.
     ///
     /// # Errors
     /// If there is no such kind, or the chain has no governance.
@@ -179,7 +179,7 @@ impl Snapshot {
         Ok(answer)
     }
 
-    /// All parameters.
+    /// Returns all parameters.
     pub(super) fn all_gov_params(&self) -> Result<Params, QueryError> {
         Ok(self.native()?.gov.to_proto(&self.denom()))
     }

@@ -102,7 +102,7 @@ impl Snapshot {
         Ok(QueryTallyResultResponse { tally: self.gov_tally(id)?.tally.map(tally) })
     }
 
-    /// The parameters of one kind; those of the other kinds are zero.
+    /// Returns the parameters of one kind; those of the other kinds are zero.
     ///
     /// # Errors
     /// If there is no such kind, or the chain has no governance.
@@ -138,7 +138,7 @@ impl Snapshot {
     }
 }
 
-/// All parameters set to zero. The SDK returns this for the kinds that were not requested.
+/// Returns all parameters set to zero. The SDK returns this for the kinds that were not requested.
 fn zero_params() -> QueryParamsResponse {
     let (period, zero) = (Some(Duration::default()), b"0".to_vec());
     QueryParamsResponse {

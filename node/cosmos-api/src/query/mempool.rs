@@ -4,7 +4,7 @@ use super::{Queries, QueryError, proto::evmd::mempool::v1::QueryPendingSequenceR
 use storage::StateRead;
 
 impl Queries {
-    /// The sequence of the account's next transaction, after its executable transactions in the pool.
+    /// Returns the sequence of the account's next transaction, after its executable transactions in the pool.
     ///
     /// # Errors
     /// If the address is invalid, or the pool is too busy to respond.

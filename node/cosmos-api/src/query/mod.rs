@@ -110,7 +110,7 @@ impl Queries {
         calls: Arc<dyn EthCalls>,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // An error is impossible here, because a node does not start if the price is in another token.
+        // This cannot fail, because a node does not start if the price is in another token.
         let minimum = config.mempool.minimum_gas_prices.in_token(spec.token(0).denom);
         let minimum = minimum.ok().flatten().map(|price| price.amount);
         let facts = Facts {
@@ -129,7 +129,7 @@ impl Queries {
         Self { spec, published, pool, facts: Arc::new(facts) }
     }
 
-    /// The address of the web pages, if they are served.
+    /// Returns the address of the web pages, if they are served.
     pub(crate) fn pages(&self) -> Option<SocketAddr> {
         self.facts.pages
     }
@@ -158,7 +158,7 @@ impl Queries {
         Ok(self.facts.read_limit.acquire().await?)
     }
 
-    /// The chain at block `height`; 0 is the newest block.
+    /// Returns the chain at block `height`, or at the newest block if `height` is 0.
     ///
     /// # Errors
     /// If the block does not exist yet.
@@ -189,7 +189,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The number of the block.
+    /// Returns the number of the block.
     pub const fn number(&self) -> u64 {
         self.number
     }
@@ -203,29 +203,29 @@ impl Snapshot {
             .map_err(|error| QueryError::invalid(format!("invalid address: {error}")))
     }
 
-    /// The modules of a native chain.
+    /// Returns the modules of a native chain.
     fn modules(&self) -> Result<Option<Arc<Modules>>, QueryError> {
         let Some(native) = self.spec.native() else { return Ok(None) };
         self.view.modules_after(native, self.number).map(Some).map_err(QueryError::internal)
     }
 
-    /// The modules of a native chain without the governance state.
+    /// Returns the modules of a native chain without the governance state.
     fn parameters(&self) -> Result<Option<Arc<Modules>>, QueryError> {
         let Some(native) = self.spec.native() else { return Ok(None) };
         self.view.parameters_after(native, self.number).map(Some).map_err(QueryError::internal)
     }
 
-    /// The token at this snapshot's block.
+    /// Returns the token at this snapshot's block.
     fn token(&self) -> Token<'_> {
         self.spec.token(self.number)
     }
 
-    /// The name of the token's base unit, which never changes.
+    /// Returns the name of the token's base unit, which never changes.
     fn denom(&self) -> String {
         self.token().denom.to_owned()
     }
 
-    /// The name of the wei in envelopes of Ethereum transactions of block `number`.
+    /// Returns the name of the wei in envelopes of Ethereum transactions of block `number`.
     fn extended_denom(&self, number: u64) -> String {
         self.spec.token(number).extended_denom()
     }

@@ -1,4 +1,4 @@
-//! Returns the node and its blocks in the format that Cosmos tools expect. Hashes are those of the Ethereum header.
+//! Describes the node and returns its blocks in the format of Cosmos tools. Hashes are those of the Ethereum header.
 
 use super::{
     QueryError, Snapshot,
@@ -32,24 +32,24 @@ pub(super) fn block_id(hash: B256) -> BlockId {
     BlockId { hash: hash.to_vec(), part_set_header }
 }
 
-/// The timestamp of a block.
+/// Returns the timestamp of a block.
 pub(super) fn time(timestamp: u64) -> Timestamp {
     Timestamp { seconds: i64::try_from(timestamp).unwrap_or(i64::MAX), nanos: 0 }
 }
 
-/// A block number, or gas, in a signed field.
+/// Converts a block number or an amount of gas for a signed field.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A transaction as clients broadcast it: without the type byte that a Cosmos transaction has in a block.
+/// Returns a transaction as clients broadcast it, without the type byte that a Cosmos transaction has in a block.
 pub(super) fn without_type_byte(raw: &Bytes) -> Vec<u8> {
     let type_bytes = usize::from(cosmos::is_cosmos(raw));
     raw[type_bytes..].to_vec()
 }
 
 impl Snapshot {
-    /// Information about this node.
+    /// Returns information about this node.
     pub fn node_info(&self) -> GetNodeInfoResponse {
         let (p2p, block) = (P2P_PROTOCOL, BLOCK_PROTOCOL);
         GetNodeInfoResponse {
@@ -78,12 +78,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether this node follows others and is behind them.
+    /// Returns whether this node follows others and is behind them.
     pub const fn syncing(&self) -> GetSyncingResponse {
         GetSyncingResponse { syncing: self.is_behind }
     }
 
-    /// This snapshot's block.
+    /// Returns this snapshot's block.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -93,7 +93,7 @@ impl Snapshot {
         Ok(GetLatestBlockResponse { block_id: Some(id), block: Some(block), sdk_block })
     }
 
-    /// The block with this number.
+    /// Returns the block with this number.
     ///
     /// # Errors
     /// If there is no block with that number.
@@ -114,7 +114,7 @@ impl Snapshot {
         })
     }
 
-    /// The header of a block, which must not be above the block of this snapshot.
+    /// Returns the header of a block, which must not be above the block of this snapshot.
     ///
     /// # Errors
     /// If the header cannot be read.

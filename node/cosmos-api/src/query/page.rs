@@ -16,7 +16,7 @@ const MAX_OFFSET: usize = 10_000;
 /// The requested part of a list.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The key to continue at, from the previous page.
+    /// The key at which to continue, from the previous page.
     pub(super) key: Option<Vec<u8>>,
     /// Number of items to skip.
     pub(super) skip: usize,
@@ -24,8 +24,8 @@ pub(super) struct Page {
     pub(super) limit: usize,
     /// Whether the list is read from its end.
     pub(super) reverse: bool,
-    /// Whether to return the total number of items. As in the SDK, it is returned without a key if it is requested
-    /// or if there is no limit.
+    /// Whether to return the total number of items. As in the SDK, only a page without a key returns it, if it is
+    /// requested or if there is no limit.
     pub(super) count_total: bool,
 }
 
@@ -50,7 +50,7 @@ impl Page {
         Ok(Self { key, skip, limit, reverse: request.reverse, count_total })
     }
 
-    /// Checks that the page is not reversed, for a list that can only be read forward.
+    /// Checks that the page is not reversed. Used for lists that can only be read forward.
     pub(super) fn forward(self) -> Result<Self, QueryError> {
         if self.reverse {
             return Err(QueryError::invalid("pagination: reverse is not supported"));
@@ -60,8 +60,8 @@ impl Page {
 }
 
 /// Returns a page of a list whose items are ordered by key. The `next_key` of a page is the key of the next item, so
-/// items are neither repeated nor skipped if the list changes between two pages. If the item of a key no longer
-/// exists, the page starts at the item that follows in the order.
+/// items are neither repeated nor skipped if the list changes between two pages. If the item with that key no longer
+/// exists, the next page starts at the item after it.
 pub(super) fn cut<K, T>(
     items: impl DoubleEndedIterator<Item = (K, T)> + Clone,
     page: Option<PageRequest>,
@@ -83,7 +83,7 @@ where
     Ok((chosen, PageResponse { next_key, total }))
 }
 
-/// The items of a page, and the key of the next item.
+/// Returns the items of a page, and the key of the next item.
 fn take<K: Key, T>(items: impl Iterator<Item = (K, T)>, page: &Page) -> (Vec<T>, Vec<u8>) {
     let mut rest = items.skip(page.skip);
     let chosen = rest.by_ref().take(page.limit).map(|(_, item)| item).collect();
@@ -156,7 +156,7 @@ mod tests {
         };
         let (first, key) = page(&[10, 20, 30, 40], Vec::new(), false);
         assert_eq!((first, &key[..]), (vec![10, 20], &30_u64.to_be_bytes()[..]));
-        // Items before the key are removed and added, and the item of the key is removed.
+        // Items before the key are removed and added, and the item with the key is removed.
         assert_eq!(page(&[20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[5, 10, 15, 20, 30, 40], key.clone(), false).0, [30, 40]);
         assert_eq!(page(&[10, 20, 40, 50, 60], key, false).0, [40, 50]);

@@ -1,8 +1,8 @@
 //! Recovers the public keys of accounts from their signatures.
 //!
 //! Blocks contain signatures, not keys. The key of an address never changes, so it is recovered once and then
-//! served from a cache of bounded size. A search that misses the cache decodes little, whatever the size of the
-//! blocks: it reads the sender lists and the bodies of at most two blocks, decodes one transaction that the account
+//! served from a cache of bounded size. A search that misses the cache decodes little, whatever the block size:
+//! it reads the sender lists and the bodies of at most two blocks, decodes one transaction that the account
 //! sent in each, and recovers its signature. Accounts that only signed authorizations (EIP-7702) are in no sender
 //! list. For them, a fixed number of authorizations is tried.
 
@@ -44,13 +44,13 @@ struct Cached {
     outcome: Outcome,
 }
 
-/// A cache of search results. When it is full, the half of the entries that was not used recently is dropped.
+/// A cache of search results. When it is full, the half that was used least recently is dropped.
 #[derive(Debug, Default)]
 pub(super) struct PublicKeys(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
-    /// [`View::undone`] of the views in which the accounts were searched.
+    /// [`View::undone`] of the views in which the searches ran.
     branch: u64,
     recent: HashMap<Address, Cached>,
     older: HashMap<Address, Cached>,
@@ -88,7 +88,7 @@ pub(super) struct SearchWork {
 }
 
 impl PublicKeys {
-    /// The entries of a branch. They are dropped when blocks were undone, because these may have held the signatures.
+    /// Returns the entries of a branch. Drops those of another: undone blocks may have contained their signatures.
     fn entries(&self, branch: u64) -> MutexGuard<'_, Generations> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.branch != branch {
@@ -97,8 +97,8 @@ impl PublicKeys {
         entries
     }
 
-    /// The public key of `address`, if the nonce of `account`, its account at the queried height, shows that it has
-    /// signed something. The key may come from a later block of the view.
+    /// Returns the public key of `address` if `account`, which is its account at the queried height, has a nonce that
+    /// shows that it has signed something. The key may come from a later block of the view.
     ///
     /// # Errors
     /// If the chain or the state cannot be read.
@@ -139,7 +139,7 @@ impl PublicKeys {
         }
         let head = view.state.reader()?;
         let newest = head.account(address)?.unwrap_or_default();
-        // A contract has a nonce and cannot sign.
+        // A contract has a nonce but cannot sign.
         let may_sign = !has_code(&newest) || is_delegation(&head.code(newest.code_hash)?);
         drop(head);
         let found = if may_sign {
@@ -189,14 +189,14 @@ impl Search<'_> {
         self.of_authorization(first, genesis_nonce)
     }
 
-    /// The first block after which the account has at least this nonce. The search reads the state once for each bit
-    /// of the head's number.
+    /// Returns the first block after which the account has at least this nonce, by binary search: the state is read
+    /// once for each bit of the head's number.
     fn block_reaching(&self, nonce: u64) -> Result<Option<u64>, QueryError> {
         let reached = |account: &Option<Account>| account.is_some_and(|a| a.nonce >= nonce);
         Ok(self.view.state.first_block(self.view.number(), self.address, reached)?)
     }
 
-    /// The key of the first transaction that the account sent in a block.
+    /// Returns the key of the first transaction that the account sent in a block.
     fn of_sent(&mut self, number: u64) -> Result<Option<PublicKey>, QueryError> {
         self.work.sender_lists += 1;
         let senders = self.blocks.senders(number)?.ok_or_else(|| missing("senders", number))?;
@@ -214,7 +214,7 @@ impl Search<'_> {
         Ok(recovered(tx.tx.signature(), tx.tx.signature_hash()))
     }
 
-    /// The key of an authorization with this nonce, which is the first one that the account can have signed.
+    /// Returns the key of an authorization with this nonce, which is the first one that the account can have signed.
     fn of_authorization(
         &mut self,
         number: u64,
@@ -264,7 +264,7 @@ fn missing(what: &str, number: u64) -> QueryError {
     QueryError::internal(format_args!("block {number} has no {what}"))
 }
 
-/// The key that signed an authorization.
+/// Returns the key that signed an authorization.
 fn authority_key(signed: &SignedAuthorization) -> Option<PublicKey> {
     recovered(&signed.signature().ok()?, signed.signature_hash())
 }

@@ -11,8 +11,8 @@ use feemarket::LegacyDec;
 const NO_PRUNING: &str = "0";
 
 impl Snapshot {
-    /// The minimum gas price of Cosmos transactions in the pool. The other settings show that nothing is pruned, and
-    /// that the node does not halt at a height.
+    /// Returns the minimum gas price of Cosmos transactions in the pool. The other settings state that nothing is
+    /// pruned, and that the node does not halt at a height.
     pub fn node_config(&self) -> ConfigResponse {
         let token = self.token();
         let limit = token.unit.price_from_wei(LegacyDec::from(self.facts.price_limit));
@@ -25,7 +25,7 @@ impl Snapshot {
         }
     }
 
-    /// This snapshot's block, and the first block whose state is stored.
+    /// Returns this snapshot's block, and the first block whose state is stored.
     ///
     /// # Errors
     /// If the header cannot be read.

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Supply(Mutex<Option<U256>>);
 
 impl Supply {
-    /// Returns the supply. The first call adds up the balances of all accounts in genesis, and others wait for it.
+    /// Returns the supply. The first call adds up the balances of all accounts in genesis; others wait for it.
     fn of(&self, view: &View) -> Result<U256, QueryError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sum) = *known {
@@ -40,7 +40,7 @@ impl Supply {
 }
 
 impl Snapshot {
-    /// The supply in wei.
+    /// Returns the supply in wei.
     fn supply(&self) -> Result<U256, QueryError> {
         if self.spec.native().is_none() {
             return Err(QueryError::precondition(
@@ -50,7 +50,7 @@ impl Snapshot {
         self.facts.supply.of(&self.view)
     }
 
-    /// A page of the supply of all tokens.
+    /// Returns a page of the supply of all tokens.
     ///
     /// # Errors
     /// If the chain follows Ethereum's rules, or the page is invalid.
@@ -64,10 +64,10 @@ impl Snapshot {
         Ok(QueryTotalSupplyResponse { supply, pagination: Some(pagination) })
     }
 
-    /// The supply of one token.
+    /// Returns the supply of one token, which is zero for an unknown token.
     ///
     /// # Errors
-    /// If the chain follows Ethereum's rules, or there is no token with that name.
+    /// If the chain follows Ethereum's rules, or the name of the token is empty.
     pub fn bank_supply_of(&self, denom: &str) -> Result<QuerySupplyOfResponse, QueryError> {
         let (supply, denom) = (self.supply()?, named(denom)?);
         let amount = self.unit_named(denom).map_or(U256::ZERO, |unit| unit.from_wei(supply));

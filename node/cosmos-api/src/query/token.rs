@@ -14,10 +14,10 @@ use super::{
 use alloy_primitives::U256;
 use chain::{Token, TokenUnit};
 
-/// The metadata of a token. Genesis only has the name of the base unit, so the name of the whole token is derived from
-/// it: `utest` with 6 decimals is 10^-6 `test`. If the base unit lacks the prefix and is a wei, there is no other unit.
-/// If it lacks the prefix and is not a wei, the whole token has its name in upper case, because wallets would
-/// otherwise show amounts without decimals.
+/// Returns the metadata of a token. Genesis only names the base unit, so the name of the whole token is derived from
+/// that: `utest` with 6 decimals is 10^-6 `test`. If the name has no such prefix and the base unit is the wei, there is
+/// no other unit. If it has no such prefix and the base unit is not the wei, the whole token has the same name in upper
+/// case, because wallets would otherwise show amounts without decimals.
 fn metadata(token: Token<'_>) -> Metadata {
     let denom = token.denom;
     let unit = |denom: &str, exponent| DenomUnit {
@@ -41,7 +41,7 @@ fn metadata(token: Token<'_>) -> Metadata {
     }
 }
 
-/// A name for a whole token that differs from the name of its base unit.
+/// Returns a name for a whole token that differs from the name of its base unit.
 fn other_name(denom: &str) -> String {
     match denom.to_uppercase() {
         upper if upper == denom => format!("{denom}1"),
@@ -49,7 +49,7 @@ fn other_name(denom: &str) -> String {
     }
 }
 
-/// An amount of a token.
+/// Returns an amount of a token.
 pub(super) fn coin(denom: &str, amount: U256) -> Coin {
     Coin { denom: denom.to_owned(), amount: amount.to_string() }
 }
@@ -63,7 +63,7 @@ pub(super) fn named(denom: &str) -> Result<&str, QueryError> {
 }
 
 impl Snapshot {
-    /// The unit with this name: the base unit, or the wei with its extended name.
+    /// Returns the unit with this name: the base unit, or the wei if this is its extended name.
     pub(super) fn unit_named(&self, denom: &str) -> Option<TokenUnit> {
         let token = self.token();
         if denom == token.denom {
@@ -75,7 +75,7 @@ impl Snapshot {
         }
     }
 
-    /// The metadata of the token, or of its wei if the extended name is given.
+    /// Returns the metadata of the token, or of its wei if the extended name is given.
     ///
     /// # Errors
     /// If the chain has no token with this name.
@@ -86,7 +86,7 @@ impl Snapshot {
         Ok(metadata(Token { denom, unit }))
     }
 
-    /// The metadata of all tokens. There is one.
+    /// Returns the metadata of all tokens. There is only one.
     ///
     /// # Errors
     /// If the page is invalid.
@@ -100,13 +100,13 @@ impl Snapshot {
         Ok(QueryDenomsMetadataResponse { metadatas, pagination: Some(pagination) })
     }
 
-    /// All tokens may be sent.
+    /// Returns the parameters, by which all tokens may be sent.
     pub fn bank_params(&self) -> QueryParamsResponse {
         let params = Params { default_send_enabled: true, ..Params::default() };
         QueryParamsResponse { params: Some(params) }
     }
 
-    /// Tokens with a different rule. There are none.
+    /// Returns the tokens with their own send rule. There are none.
     ///
     /// # Errors
     /// If the page is invalid.

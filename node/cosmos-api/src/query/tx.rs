@@ -66,7 +66,7 @@ impl Queries {
         }
     }
 
-    /// Submits a transaction and waits for the pool's checks. A refused transaction also has a response.
+    /// Submits a transaction and waits for the pool's checks. A refused transaction also returns a response.
     ///
     /// # Errors
     /// If there are no bytes.
@@ -102,7 +102,7 @@ impl Queries {
 }
 
 impl Snapshot {
-    /// A mined transaction.
+    /// Returns a mined transaction.
     ///
     /// # Errors
     /// If the hash is invalid, or there is no mined transaction with it.
@@ -111,7 +111,7 @@ impl Snapshot {
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) })
     }
 
-    /// A mined transaction with its index and bytes.
+    /// Returns a mined transaction with its index and bytes.
     ///
     /// # Errors
     /// Same as [`Self::tx`].
@@ -127,7 +127,7 @@ impl Snapshot {
         self.mined(&mined, &outcomes)
     }
 
-    /// A mined transaction and its result.
+    /// Returns a mined transaction and its result.
     pub(super) fn mined(
         &self,
         mined: &MinedTx<'_>,
@@ -145,7 +145,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// A mined transaction in the form of the API.
+    /// Converts a mined transaction to the API's form.
     pub(super) fn sdk_tx(&self, mined: &MinedTx<'_>) -> Tx {
         match &mined.cosmos {
             None => {
@@ -198,7 +198,7 @@ impl Snapshot {
         })
     }
 
-    /// The result of a simulated transaction, from its events.
+    /// Returns the result of a simulated transaction, from its events.
     #[expect(deprecated, reason = "the SDK sets both forms of the responses")]
     fn simulation_result(&self, tx: &CosmosTx, stored: &[StoredEvent]) -> TxResult {
         let msg_responses = responses(&tx.messages, stored);
@@ -211,7 +211,7 @@ impl Snapshot {
     }
 }
 
-/// The SDK's error for a simulated transaction that failed.
+/// Returns the SDK's error for a simulated transaction that failed.
 fn simulation_error(refusal: &Refusal, gas_used: u64) -> QueryError {
     QueryError::unknown(format!("{refusal} with gas used: '{gas_used}'"))
 }
@@ -228,7 +228,7 @@ pub(super) fn parse_hash(hash: &str) -> Result<B256, QueryError> {
     digits.parse().map_err(|_| QueryError::invalid("invalid hash: not hex"))
 }
 
-/// A hash in the SDK's format: upper-case hex without a prefix.
+/// Writes a hash in the SDK's format: upper-case hex without a prefix.
 fn hash_hex(hash: B256) -> String {
     hex::encode_upper(hash)
 }

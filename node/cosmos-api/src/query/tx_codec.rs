@@ -53,7 +53,7 @@ pub fn tx_encode(tx: Option<Tx>) -> Result<TxEncodeResponse, QueryError> {
     Ok(TxEncodeResponse { tx_bytes: tx_bytes(tx) })
 }
 
-/// The bytes of a transaction, as clients broadcast it.
+/// Returns the bytes of a transaction, as clients broadcast it.
 pub fn tx_bytes(tx: Tx) -> Vec<u8> {
     let raw = TxRaw {
         body_bytes: tx.body.unwrap_or_default().encode_to_vec(),
@@ -85,7 +85,7 @@ fn canonical<M: Message + Name + Default>(bytes: &[u8]) -> Result<M, QueryError>
     Ok(message)
 }
 
-/// Checks the messages inside a message: all of them must be known.
+/// Checks that all messages inside a message are known and have no unknown fields.
 fn check_inside(message: &DynamicMessage, depth: usize) -> Result<(), QueryError> {
     if message.descriptor().full_name() == Any::full_name() {
         return check_any(&message.transcode_to().map_err(malformed)?, depth + 1);
@@ -129,7 +129,7 @@ mod tests {
         tx_encode(Some(Tx { body, ..Tx::default() })).unwrap().tx_bytes
     }
 
-    /// A message inside `depth` proposals.
+    /// Nests a message in `depth` proposals.
     fn nested(depth: usize) -> Any {
         (0..depth).fold(envelope::any(&MsgSend::default()), |inner, _| {
             envelope::any(&MsgSubmitProposal { messages: vec![inner], ..Default::default() })

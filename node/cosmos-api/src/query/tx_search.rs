@@ -1,5 +1,5 @@
-//! Searches for mined transactions by their events. A query must name a hash, an address or heights, by which
-//! candidates are found. The conditions of the query are then checked against the events of each candidate.
+//! Searches for mined transactions by their events. A query must name a hash, an address or heights, which
+//! are used to find candidates. The conditions of the query are then checked against the events of each candidate.
 
 use super::{
     MinedTxResponse, QueryError, Snapshot,
@@ -94,10 +94,10 @@ impl Page {
 }
 
 impl Snapshot {
-    /// A page of the mined transactions with certain events.
+    /// Returns a page of the mined transactions with certain events.
     ///
     /// # Errors
-    /// If the query is invalid, names nothing by which candidates can be found, or takes too long, or if the page does
+    /// If the query is invalid, names nothing by which to find candidates, or takes too long, or if the page does
     /// not exist.
     pub fn txs_by_events(
         &self,
@@ -157,7 +157,7 @@ impl Snapshot {
         Ok(Wanted { conditions, source, heights, direction })
     }
 
-    /// The range of heights that the conditions on the attribute `key` allow.
+    /// Returns the range of heights that the conditions on the attribute `key` allow.
     pub(super) fn heights_of(
         &self,
         conditions: &[Condition],

@@ -23,14 +23,14 @@ pub const VOTING_POWER: i64 = 1;
 /// The address of a validator, and its public key if blocks are signed by validators.
 pub type ConsensusValidator = (Address, Option<B256>);
 
-/// A key in the SDK's encoding: a message with one field of bytes.
+/// Encodes a key as the SDK does, as a message with a single bytes field.
 fn ed25519_key(key: B256) -> Any {
     let value = [&[0x0a, 32], key.as_slice()].concat();
     Any { type_url: "/cosmos.crypto.ed25519.PubKey".to_owned(), value }
 }
 
 impl Snapshot {
-    /// The validators at this snapshot's block.
+    /// Returns the validators at this snapshot's block.
     ///
     /// # Errors
     /// If the block cannot be read, or the page is invalid.
@@ -43,7 +43,7 @@ impl Snapshot {
         Ok(GetLatestValidatorSetResponse { block_height, validators, pagination })
     }
 
-    /// The validators at a block.
+    /// Returns the validators at a block.
     ///
     /// # Errors
     /// If there is no block with that number, or the page is invalid.
@@ -74,8 +74,8 @@ impl Snapshot {
         Ok((chosen.into_iter().cloned().collect(), page))
     }
 
-    /// The validators of a block in ascending order of their keys. If one node produces all blocks, the only validator
-    /// is the proposer in the header, without a key.
+    /// Returns the validators of a block in ascending order of their keys. If one node produces all blocks, the only
+    /// validator is the proposer in the header, without a key.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -86,19 +86,19 @@ impl Snapshot {
         if set.is_empty() { Ok(vec![(self.header(number)?.1.beneficiary, None)]) } else { Ok(set) }
     }
 
-    /// The consensus address of the validator with this account. Without a validator set, both are the same bytes.
+    /// Returns the consensus address of the validator with this account. Without a validator set, they are equal.
     pub(super) fn proposer(&self, account: Address) -> Address {
         let gov = self.spec.native().map(|native| &native.gov);
         gov.and_then(|gov| gov.consensus_address(account)).unwrap_or(account)
     }
 
-    /// The account of the validator with this consensus address.
+    /// Returns the account of the validator with this consensus address.
     pub(super) fn operator(&self, proposer: Address) -> Address {
         let gov = self.spec.native().map(|native| &native.gov);
         gov.and_then(|gov| gov.operator(proposer)).unwrap_or(proposer)
     }
 
-    /// The consensus address of a proposer in Bech32.
+    /// Returns the consensus address of a proposer in Bech32.
     pub(super) fn consensus_address(&self, proposer: Address) -> String {
         Bech32Kind::Consensus.address(&self.spec.bech32_prefix, proposer)
     }

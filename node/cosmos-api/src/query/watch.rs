@@ -26,17 +26,17 @@ pub(super) struct WatchedEvent<'a> {
 }
 
 impl<'a> WatchedEvent<'a> {
-    /// A transaction that was mined.
+    /// Creates the event of a mined transaction.
     pub(super) fn tx(response: &'a TxResponse) -> Self {
         Self { kind: TX, tx: Some(response), events: &response.events }
     }
 
-    /// The events of a block itself.
+    /// Creates an event of the block itself.
     pub(super) const fn block(events: &'a [Event]) -> Self {
         Self { kind: BlockEventKind::Events.kind(), tx: None, events }
     }
 
-    /// All attributes, by the names that queries use.
+    /// Returns all attributes, by the names that queries use.
     fn attributes(&self) -> Attributes {
         let mut all = Attributes::new();
         all.insert(KIND.to_owned(), vec![self.kind.to_owned()]);
@@ -73,13 +73,13 @@ impl Watch {
         Ok(Self(conditions))
     }
 
-    /// Whether the query may match an event of this kind.
+    /// Returns whether the query may match an event of this kind.
     fn may_match(&self, kind: &str) -> bool {
         self.0.iter().filter(|condition| condition.key == KIND).all(|c| c.is_met_by(kind))
     }
 
-    /// Whether the query may match a transaction with this hash. This check avoids converting the transactions and
-    /// events that a query for a hash does not match.
+    /// Returns whether the query may match a transaction with this hash. This avoids converting transactions and
+    /// events that a query by hash cannot match.
     fn may_match_hash(&self, hash: B256) -> bool {
         let mut named = self.0.iter().filter(|condition| condition.key == "tx.hash");
         named.all(|condition| condition.is_met_by_hash(&hex::encode(hash)))
@@ -101,7 +101,7 @@ impl BlockEventKind {
     /// All kinds, in the order in which they are sent.
     pub const ALL: [Self; 3] = [Self::Whole, Self::Header, Self::Events];
 
-    /// The name of the kind in queries.
+    /// Returns the name of the kind in queries.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Whole => "NewBlock",
@@ -112,8 +112,8 @@ impl BlockEventKind {
 }
 
 impl Snapshot {
-    /// The indices of the queries that match this event of a block, and the attributes of the event; `None` if no query
-    /// matches. `events` are the events of the block itself.
+    /// Returns the indices of the queries that match this event of a block, and the attributes of the event, or `None`
+    /// if no query matches. `events` are the events of the block itself.
     pub fn watched_block(
         &self,
         part: BlockEventKind,
@@ -124,8 +124,8 @@ impl Snapshot {
         self.watched(&WatchedEvent { kind: part.kind(), tx: None, events }, watches)
     }
 
-    /// Calls `visit` with each transaction of a block, starting at `from`, that at least one query matches, with the
-    /// indices of these queries and the attributes, until `visit` returns false. Returns the index to continue at.
+    /// Calls `visit` for each transaction of a block from `from` on that at least one query matches, with the indices
+    /// of these queries and the attributes, until `visit` returns false. Returns the index at which to continue.
     ///
     /// # Errors
     /// If the block cannot be read.
@@ -170,7 +170,7 @@ impl Snapshot {
         (!which.is_empty()).then(|| (which, event.attributes()))
     }
 
-    /// Whether an event satisfies a condition. Addresses are equal if their bytes are, in any format.
+    /// Returns whether an event satisfies a condition. Addresses in different formats are equal if their bytes are.
     pub(super) fn is_met(&self, condition: &Condition, event: &WatchedEvent<'_>) -> bool {
         match (&*condition.key, event.tx) {
             (KIND, _) => return condition.is_met_by(event.kind),

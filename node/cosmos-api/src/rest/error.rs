@@ -23,23 +23,23 @@ impl Error {
         Self { code: code as i32, message: message.into(), details: [], status: status.as_u16() }
     }
 
-    /// The request is invalid.
+    /// Creates the error for an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidArgument, message)
     }
 
-    /// The body is too large or incomplete.
+    /// Creates the error for a body that is too large or incomplete.
     pub(super) fn of_body(status: StatusCode, message: String) -> Self {
         Self::new(status, Code::InvalidArgument, message)
     }
 
-    /// The path does not exist, or does not support this HTTP method. The SDK's gateway does not distinguish these
-    /// cases.
+    /// Creates the error for a path that does not exist or does not support this HTTP method. The SDK's gateway does
+    /// not distinguish these cases.
     pub(super) fn not_served() -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, Code::Unimplemented, "Not Implemented")
     }
 
-    /// An error of a service, with the text of the SDK's gateway.
+    /// Converts an error of a service, with the text of the SDK's gateway.
     pub(super) fn of_service(code: Code, message: &str) -> Self {
         let status = match code {
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
@@ -55,7 +55,7 @@ impl Error {
         Self::new(status, code, format!("rpc error: code = {code:?} desc = {message}"))
     }
 
-    /// An internal error, whose cause is only logged.
+    /// Creates an internal error, whose cause is only logged.
     pub(super) fn internal(cause: impl std::fmt::Display) -> Self {
         tracing::error!(%cause, "a REST request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, "internal error")

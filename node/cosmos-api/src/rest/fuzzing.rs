@@ -30,7 +30,7 @@ static ROUTER: LazyLock<Router> = LazyLock::new(router);
 /// request without a body is a GET request, and one with a body a POST request.
 ///
 /// # Panics
-/// If an accepted request changes when it is encoded for the gRPC service, or becomes far longer, and if the response
+/// If an accepted request changes or becomes far longer when it is encoded for the gRPC service, or if the response
 /// is an internal error.
 pub fn rest_request(data: &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n');

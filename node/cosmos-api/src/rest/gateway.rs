@@ -22,7 +22,7 @@ use tonic::service::Routes;
 pub(super) struct Gateway {
     services: Direct,
     pub(super) descriptors: Descriptors,
-    /// Permits to convert large responses.
+    /// Permits for converting large responses.
     conversions: Arc<Semaphore>,
 }
 
@@ -38,7 +38,7 @@ impl Gateway {
     }
 
     /// Converts an encoded message to JSON. For a block with thousands of transactions this takes tenths of a second,
-    /// during which the thread of the socket would serve no other connection. Large messages use a blocking thread.
+    /// during which the socket's thread would serve no other connection, so large messages use a blocking thread.
     async fn convert(
         &self,
         kind: MessageDescriptor,
@@ -59,7 +59,7 @@ impl Gateway {
         converted.await.map_err(Error::internal)?
     }
 
-    /// The method with this name (`package.Service/Method`).
+    /// Returns the method with this name (`package.Service/Method`).
     ///
     /// # Panics
     /// If there is no such method. A test checks every route.

@@ -48,7 +48,7 @@ impl Descriptors {
         Self { scalar: scalar.expect("the descriptors contain the extension"), pool }
     }
 
-    /// The scalar format of a field.
+    /// Returns the scalar format of a field.
     pub fn scalar_format(&self, field: &FieldDescriptor) -> Option<ScalarFormat> {
         let options = field.options();
         match options.get_extension(&self.scalar).as_str() {
@@ -58,12 +58,12 @@ impl Descriptors {
         }
     }
 
-    /// A message that can be serialized in the given style.
+    /// Wraps a message so that it is serialized in the given style.
     pub const fn json<'a>(&'a self, message: &'a DynamicMessage, style: Style) -> Json<'a> {
         Json { descriptors: self, message, style }
     }
 
-    /// The message type of an `Any`.
+    /// Returns the message type of an `Any`.
     pub(super) fn message_type(&self, type_url: &str) -> Option<MessageDescriptor> {
         let (_, name) = type_url.rsplit_once('/')?;
         self.pool.get_message_by_name(name)
@@ -109,7 +109,7 @@ impl Json<'_> {
         Ok(())
     }
 
-    /// An `Any`: its type, and the fields of its content.
+    /// Serializes an `Any` as its type and the fields of its content.
     fn any<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let type_url = self.text("type_url");
         let value = self.message.get_field_by_name("value");
@@ -126,13 +126,13 @@ impl Json<'_> {
         map.end()
     }
 
-    /// A `Duration`, in seconds.
+    /// Serializes a `Duration` in seconds.
     fn duration<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let span: prost_types::Duration = self.message.transcode_to().map_err(S::Error::custom)?;
         serializer.serialize_str(&seconds(span))
     }
 
-    /// A `Timestamp`, in RFC 3339.
+    /// Serializes a `Timestamp` in RFC 3339 format.
     fn time<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let time: prost_types::Timestamp = self.message.transcode_to().map_err(S::Error::custom)?;
         serializer.collect_str(&time)
@@ -154,7 +154,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// A value that can be serialized: that of a field, or an item of a repeated field.
+/// A value that can be serialized: a field's value, or an item of a repeated field.
 struct Item<'a> {
     descriptors: &'a Descriptors,
     style: Style,
@@ -178,7 +178,7 @@ impl Serialize for Item<'_> {
                 serializer.serialize_str(&decimal(value))
             }
             (Value::String(value), _) => serializer.serialize_str(value),
-            // Some decimals are in bytes fields in the SDK.
+            // The SDK stores some decimals in bytes fields.
             (Value::Bytes(value), Some(ScalarFormat::Decimal)) => {
                 let scaled = String::from_utf8_lossy(value);
                 serializer.serialize_str(&if is_plain { scaled } else { decimal(&scaled).into() })
@@ -223,8 +223,8 @@ fn decimal(scaled: &str) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// A duration in protobuf's JSON format: seconds with 0, 3, 6 or 9 decimal places. `Display` of the type overflows
-/// for the minimum number of seconds, which a client can put into a transaction.
+/// Writes a duration in protobuf's JSON format: seconds with 0, 3, 6 or 9 decimal places. The type's own `Display`
+/// overflows for the minimum number of seconds, which a client can put into a transaction.
 fn seconds(mut span: prost_types::Duration) -> String {
     span.normalize();
     let sign = if span.seconds < 0 || span.nanos < 0 { "-" } else { "" };

@@ -79,7 +79,7 @@ fn router(config: &Rest, queries: Queries) -> Router {
         .layer(DefaultBodyLimit::max(max_request_bytes))
 }
 
-/// The router of all paths.
+/// Returns the router of all paths.
 fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     let mut router = Router::new();
     for route in ROUTES {
@@ -100,7 +100,7 @@ fn paths(gateway: &Gateway) -> Router<Arc<Gateway>> {
     router.route(OPENAPI_PATH, get(described)).merge(swagger::router())
 }
 
-/// The gRPC methods of all routes.
+/// Returns the gRPC methods of all routes.
 #[cfg(test)]
 pub fn methods() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.method)
@@ -124,7 +124,7 @@ async fn answer_query(
     answer.await.unwrap_or_else(Error::into_response)
 }
 
-/// The block that a request selects, by either header.
+/// Returns the block that a request selects, by either header.
 fn height(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Error> {
     let names = [grpc::HEIGHT_HEADER, GATEWAY_HEIGHT_HEADER];
     let mut heights = names.iter().flat_map(|name| headers.get_all(*name));
@@ -156,7 +156,7 @@ mod tests {
     use std::collections::BTreeSet;
     use tonic::service::Routes;
 
-    /// The paths of a router: the quoted texts in its debug output that begin with a slash. It has no other list.
+    /// Returns a router's paths: the quoted texts in its debug output that begin with a slash. It has no other list.
     fn served(router: &Router<Arc<Gateway>>) -> BTreeSet<String> {
         let shown = format!("{router:?}");
         let shown = shown.split("fallback_router").next().unwrap();

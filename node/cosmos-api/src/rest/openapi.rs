@@ -1,5 +1,5 @@
 //! Generates the OpenAPI 3.1 document of all paths from the tables of routes and the protobuf definitions with their
-//! comments. One test compares the document with the served paths, and another one validates responses against it.
+//! comments. One test compares the document with the served paths, and another validates responses against it.
 
 mod failures;
 mod parameters;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 /// The tag of operations that are not queries.
 const DOCUMENTS: &str = "documents";
 
-/// The text of the OpenAPI document. The paths of the SDK come first, because most readers look for them.
+/// Returns the text of the OpenAPI document. The paths of the SDK come first, because most readers look for them.
 pub(super) fn text(gateway: &Gateway) -> String {
     let Value::Object(document) = describe(gateway) else { unreachable!("document is an object") };
     let member = |(name, value): (&String, &Value)| format!("{}:{value}", json!(name));
@@ -36,7 +36,7 @@ pub(super) fn text(gateway: &Gateway) -> String {
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
-/// The OpenAPI document.
+/// Returns the OpenAPI document.
 pub(super) fn describe(gateway: &Gateway) -> Value {
     let mut operations = Operations::default();
     let mut schemas = Schemas::new(&gateway.descriptors);
@@ -94,7 +94,7 @@ impl Operations {
     }
 }
 
-/// The operation of a query.
+/// Returns the operation of a query.
 fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
     let method = gateway.method(route.method);
     let service = method.parent_service();
@@ -118,7 +118,7 @@ fn query(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str
     operation
 }
 
-/// The response to a successful query.
+/// Returns the response to a successful query.
 fn success(gateway: &Gateway, schemas: &mut Schemas<'_>, route: &Route, path: &str) -> Value {
     let outputs = route.methods().map(|method| {
         let output = gateway.method(method).output();
@@ -150,7 +150,7 @@ fn body(schemas: &mut Schemas<'_>, method: &MethodDescriptor) -> Value {
     json!({ "required": true, "content": { "application/json": { "schema": schema } } })
 }
 
-/// The operation of a path of the SDK that is not served.
+/// Returns the operation of an SDK path that is not served.
 fn not_served(path: &str) -> Value {
     json!({
         "tags": ["not served"],
@@ -160,7 +160,7 @@ fn not_served(path: &str) -> Value {
     })
 }
 
-/// The operation of a file.
+/// Returns the operation of a file.
 fn document(media_type: &str, summary: &str) -> Value {
     let mut responses = response_references(COMMON_STATUSES);
     let schema = match media_type {
@@ -175,7 +175,7 @@ fn document(media_type: &str, summary: &str) -> Value {
     json!({ "tags": [DOCUMENTS], "summary": summary, "responses": responses })
 }
 
-/// The operation of a redirect to the start page.
+/// Returns the operation of a redirect to the start page.
 fn redirect() -> Value {
     let mut responses = response_references(COMMON_STATUSES);
     responses.insert("308".to_owned(), json!({ "description": "Swagger UI is at /swagger/." }));
@@ -186,7 +186,7 @@ fn redirect() -> Value {
     })
 }
 
-/// The comment before a protobuf definition.
+/// Returns the comment before a protobuf definition.
 fn comment(file: &FileDescriptor, path: &[i32]) -> Option<String> {
     let info = file.file_descriptor_proto().source_code_info.as_ref()?;
     let location = info.location.iter().find(|location| location.path == path)?;

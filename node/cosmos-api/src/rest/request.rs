@@ -26,7 +26,7 @@ pub(super) fn from_text(
 ) -> Result<DynamicMessage, Error> {
     let mut message = DynamicMessage::new(descriptor.clone());
     for (name, value) in path {
-        // If two queries share a path, its parameter has the field name of one of them. The other has a single field.
+        // If two queries share a path, its parameter is named after the field of one of them. The other has one field.
         let name = match descriptor.get_field_by_name(name) {
             Some(_) => (*name).to_owned(),
             None => descriptor.fields().next().map(|f| f.name().to_owned()).unwrap_or_default(),
@@ -63,12 +63,12 @@ pub(super) fn from_json(
     DynamicMessage::deserialize_with_options(descriptor, json, &options).map_err(invalid)
 }
 
-/// Whether a parameter is ignored: Ping.pub also sends the status of proposals when it queries votes.
+/// Returns whether a parameter is ignored. Ping.pub also sends the proposal status when it queries votes.
 fn is_ignored(descriptor: &MessageDescriptor, name: &str) -> bool {
     descriptor.name() == "QueryVotesRequest" && name == "proposal_status"
 }
 
-/// A field by its protobuf name or its JSON name. The SDK's gateway accepts both.
+/// Finds a field by its protobuf name or its JSON name. The SDK's gateway accepts both.
 fn named(descriptor: &MessageDescriptor, name: &str) -> Option<FieldDescriptor> {
     descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name))
 }
@@ -126,7 +126,7 @@ fn scalar(field: &FieldDescriptor, text: &str) -> Option<Value> {
     }
 }
 
-/// A boolean in any of the spellings that Go accepts.
+/// Parses a boolean in any of the spellings that Go accepts.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -135,7 +135,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The expected value of a field, for error messages.
+/// Describes the expected value of a field, for error messages.
 fn wanted(field: &FieldDescriptor) -> &'static str {
     match field.kind() {
         Kind::Bool => "true or false",

@@ -13,7 +13,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// The name of the HTTP method in the OpenAPI document.
+    /// Returns the name of the HTTP method in the OpenAPI document.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -21,7 +21,7 @@ impl Verb {
         }
     }
 
-    /// A suffix that makes the ids of operations with the same path unique.
+    /// Returns a suffix that makes the ids of operations with the same path unique.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Get => "",
@@ -40,13 +40,13 @@ pub(super) struct Route {
     pub(super) method: &'static str,
 }
 
-/// The SDK has two queries with this path, which differ in the content of the parameter.
+/// The path of two of the SDK's queries, which differ in the content of the parameter.
 const BECH32: &str = "/cosmos/auth/v1beta1/bech32/{address_string}";
 /// The query with the path [`BECH32`] whose parameter is bytes in base64.
 const BECH32_OF_BYTES: &str = "cosmos.auth.v1beta1.Query/AddressBytesToString";
 
 impl Route {
-    /// The aliases of the path, and the path.
+    /// Returns the aliases of the path, and the path itself.
     pub(super) fn paths(&self) -> impl Iterator<Item = String> {
         let aliases = ALIASES.iter().filter_map(|(prefix, alias)| {
             self.path.strip_prefix(prefix).map(|rest| format!("{alias}{rest}"))
@@ -54,7 +54,7 @@ impl Route {
         aliases.chain([self.path.to_owned()])
     }
 
-    /// The service and method for these values of the path's parameters.
+    /// Returns the service and method for these values of the path's parameters.
     pub(super) fn method_for(&self, values: &[(&str, &str)]) -> &'static str {
         let bytes = |text: &str| decode_any(text).is_err() && !text.starts_with("0x");
         match values {
@@ -63,13 +63,13 @@ impl Route {
         }
     }
 
-    /// All services and methods with this path.
+    /// Returns all services and methods with this path.
     pub(super) fn methods(&self) -> impl Iterator<Item = &'static str> {
         [self.method].into_iter().chain((self.path == BECH32).then_some(BECH32_OF_BYTES))
     }
 }
 
-/// The style of responses under a path.
+/// Returns the style of responses under a path.
 pub(super) fn style_of(path: &str) -> Style {
     if path.starts_with("/chain/") { Style::Plain } else { Style::Sdk }
 }
@@ -166,7 +166,7 @@ pub(super) const ROUTES: &[Route] = &[
     post("/cosmos/tx/v1beta1/txs", "cosmos.tx.v1beta1.Service/BroadcastTx"),
 ];
 
-/// Paths of the SDK's gateway that belong to supported modules, but have the same response as unknown paths.
+/// Paths of the SDK's gateway that belong to supported modules but are answered like unknown paths.
 pub(super) const NOT_SERVED: &[(Verb, &str)] = &[
     (Verb::Get, "/cosmos/auth/v1beta1/address_by_id/{id}"),
     (Verb::Get, "/cosmos/bank/v1beta1/denom_owners/{denom}"),

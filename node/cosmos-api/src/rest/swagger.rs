@@ -59,7 +59,7 @@ const FILES: [File; 4] = [
 /// Paths that users may type, which redirect to the start page.
 const REDIRECTS: [&str; 2] = ["/swagger", "/swagger/index.html"];
 
-/// The paths of Swagger UI with the media types of the files. A path without a file redirects to the start page.
+/// Returns the paths of Swagger UI with their media types. A path without a file redirects to the start page.
 pub(super) fn pages() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
     let files = FILES.iter().map(|file| (file.path, Some(file.kind)));
     files.chain(REDIRECTS.map(|path| (path, None)))
@@ -89,7 +89,7 @@ fn send(file: File, headers: &HeaderMap) -> Response {
     (common, vary, unzipped(file.bytes)).into_response()
 }
 
-/// Decompresses a file in a few milliseconds, which is rare: all browsers accept gzip.
+/// Decompresses a file. This takes a few milliseconds but is rare, because all browsers accept gzip.
 fn unzipped(bytes: &[u8]) -> Bytes {
     let mut whole = Vec::new();
     GzDecoder::new(bytes).read_to_end(&mut whole).expect("a file of the program is valid gzip");

@@ -30,7 +30,7 @@ where
     /// EIP-4788 and EIP-2935. Ignores the header fields that transactions cannot observe, such as gas used, state root
     /// and bloom.
     ///
-    /// `modules` are those of a native chain at the beginning of the block. Without them, the native chain's checks,
+    /// For a native chain, `modules` holds its modules as of the beginning of the block. Without them, its checks,
     /// access rules, additional precompiles and minimum charge do not apply.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ where
     /// instead of the hash, and `host` must fail if the hash is requested. [`put_parent_hash`] completes the changes.
     ///
     /// # Errors
-    /// [`ParentUnknown`] if the code of the history contract is not that of EIP-2935; or as [`Self::start`].
+    /// [`ParentUnknown`] if the history contract's code is not the code from EIP-2935; otherwise as [`Self::start`].
     ///
     /// [`put_parent_hash`]: crate::put_parent_hash
     pub fn start_before_parent(
@@ -141,7 +141,7 @@ where
         }
     }
 
-    /// EIP-779: moves the balances of the DAO and its children to the refund contract.
+    /// Applies EIP-779: moves the balances of the DAO and its children to the refund contract.
     fn apply_dao_fork(&mut self) -> Result<(), StateError> {
         let overlay = self.machine.overlay_mut();
         let mut total = U256::ZERO;

@@ -19,7 +19,7 @@ where
     /// pays the proposer, the rewards and the withdrawals.
     ///
     /// # Errors
-    /// If a system contract failed, a deposit event has an invalid layout, or state cannot be read.
+    /// If a system contract fails, a deposit event has an invalid layout, or state cannot be read.
     pub fn finish(
         mut self,
         ommers: &[Header],
@@ -29,8 +29,8 @@ where
         Ok(self.into_executed())
     }
 
-    /// Does the same as [`Self::finish`], and returns the overlay for the next block too. The changes are those of
-    /// all blocks on the overlay.
+    /// Does the same as [`Self::finish`], and also returns the overlay for the next block. The changes include all
+    /// blocks executed on the overlay.
     pub(crate) fn finish_with_overlay(
         mut self,
         withdrawals: Option<&[Withdrawal]>,

@@ -1,5 +1,5 @@
-//! Pays the fees of a native chain's block. Transactions pay them to `fee_collector`. At the end of the block they
-//! move to the proposer, if the parameters of the module `distribution` say so.
+//! Pays the fees of a native chain's block. Transactions pay fees to `fee_collector`. At the end of the block, the fees
+//! move to the proposer if the parameters of the `distribution` module say so.
 
 use std::error::Error;
 
@@ -11,14 +11,14 @@ use storage::StateRead;
 use super::BlockBuilder;
 use crate::StateError;
 
-/// Type of the event of a payment.
+/// Type of the event that records a payment to the proposer.
 const REWARD_EVENT: &str = "proposer_reward";
 
 impl<S, I> BlockBuilder<'_, S, I>
 where
     S: StateRead<Error: Error + Send + Sync + 'static>,
 {
-    /// Records the balance of `fee_collector` before the first transaction, which does not move.
+    /// Records the balance of `fee_collector` before the first transaction, so that only fees of this block are moved.
     pub(super) fn record_fees_before(&mut self) -> Result<(), StateError> {
         if self.environment.paid_account().is_some() {
             self.fees_before = self.collector_balance()?;

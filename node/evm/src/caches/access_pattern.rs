@@ -1,10 +1,10 @@
 //! Predicts which storage slots of a contract a call will access, from earlier calls of the same function.
 //!
-//! Most accessed slots are entries of mappings whose keys are the sender or an argument. Solidity stores the
-//! entry of `key` at Keccak-256(key . slot of the mapping), and the entry of a nested mapping at
-//! Keccak-256(inner key . slot of the outer entry). The slots that a call read reveal which mappings it accessed, and
-//! with which of its words as keys. They are recorded as an [`AccessPattern`]. The slots of all calls of a block are
-//! then computed eight at a time and read together in ascending order, instead of one after the other.
+//! Most accessed slots are entries of mappings whose keys are the sender or an argument. Solidity stores the entry of
+//! `key` at Keccak-256(key . slot of the mapping), and the entry of a nested mapping at Keccak-256(inner key . slot of
+//! the outer entry). The slots that a call read reveal which mappings it accessed, and which of its words were the
+//! keys. These paths are recorded as an [`AccessPattern`]. The slots of all calls in a block are then computed eight at
+//! a time and read together in ascending order, instead of one after the other.
 //!
 //! A prediction only causes a read in advance. A wrong prediction costs one read and does not change a result.
 //! Slots that were not predicted are read on demand.
@@ -74,12 +74,12 @@ pub(super) fn empty_cache() -> AccessPatterns {
 }
 
 impl CalldataWords<'_> {
-    /// The selector of the called function, if the calldata has at least four bytes.
+    /// Returns the selector of the called function, if the calldata has at least four bytes.
     pub(crate) fn selector(&self) -> Option<Selector> {
         self.input.first_chunk().map(Selector::from)
     }
 
-    /// A word of the call. Bytes beyond the end of the calldata are zero.
+    /// Returns a word of the call. Bytes beyond the end of the calldata are zero.
     fn word(&self, key: Key) -> B256 {
         let Key::Argument(at) = key else { return self.sender.into_word() };
         let start = Selector::len_bytes() + B256::len_bytes() * usize::from(at);
@@ -90,7 +90,7 @@ impl CalldataWords<'_> {
         word
     }
 
-    /// The words that may be keys.
+    /// Returns the words that may be keys.
     fn keys(&self) -> impl Iterator<Item = Key> + use<> {
         let arguments = self.input.len().saturating_sub(Selector::len_bytes()) / B256::len_bytes();
         let arguments = (0..MAX_ARGUMENTS).take(arguments).map(Key::Argument);
@@ -137,12 +137,12 @@ fn word_of(mapping: u8) -> B256 {
 }
 
 impl AccessPattern {
-    /// Number of slots predicted per call.
+    /// Returns the number of slots predicted per call.
     pub(crate) const fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Whether the pattern can be extended.
+    /// Returns whether the pattern can be extended.
     pub(crate) const fn is_open(&self) -> bool {
         self.paths.len() < MAX_TX_SLOTS && self.calls_without_path < MAX_CALLS_WITHOUT_PATH
     }
@@ -203,8 +203,8 @@ impl AccessPattern {
         self.calls_without_path += u8::from(self.paths.len() == before);
     }
 
-    /// The predicted slots of a call whose preimage is known from the call alone, because their mapping is not
-    /// nested: index of the slot among those of the call, and preimage.
+    /// Returns the predicted slots whose preimages are known from the call alone, because their mappings are not
+    /// nested: the index of the slot among the call's slots, and the preimage.
     pub(crate) fn preimages(&self, call: CalldataWords<'_>) -> impl Iterator<Item = (usize, Pair)> {
         let paths = self.paths.iter().enumerate().filter(|(_, path)| path.inner.is_none());
         paths.map(move |(at, path)| (at, pair(call.word(path.key), word_of(path.mapping))))

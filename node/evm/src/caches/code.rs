@@ -39,10 +39,10 @@ pub(super) fn empty_cache() -> CodeCache {
     Cache::with_weighter((bytes / CONTRACT_BYTES) as usize, bytes, Weight)
 }
 
-/// The code with this hash; calls `read` if it is not cached.
+/// Returns the code with this hash; calls `read` if it is not cached.
 ///
 /// # Errors
-/// Those of `read`.
+/// Any error from `read`.
 pub(super) fn code<E>(
     cache: &CodeCache,
     hash: B256,

@@ -11,7 +11,7 @@ const MIN_CALLS: usize = 8;
 /// Maximum number of functions whose patterns one block extends, which takes half a millisecond.
 const MAX_LEARNED: usize = 8;
 
-/// Calls in a block, by position of the contract and selector: the indices of their transactions.
+/// For each contract position and selector, the indices of the transactions in the block that call the function.
 type Calls = HashMap<(u32, Selector), Vec<u32>, DefaultHashBuilder>;
 
 /// The predictions for one block.
@@ -98,14 +98,14 @@ impl AccessPredictor {
         }
     }
 
-    /// Positions of the predicted slots in the contract that the transaction at index `at` calls.
+    /// Returns the positions of the predicted slots in the contract that the transaction at index `at` calls.
     #[inline]
     pub(super) fn positions(&self, at: usize) -> &[u32] {
         let by_tx = self.by_tx.get(at).copied().unwrap_or_default();
         &self.positions[by_tx.start as usize..][..by_tx.slots as usize]
     }
 
-    /// The predicted slots whose preimage is known from the call alone: position of the slot, and preimage.
+    /// Returns the predicted slots whose preimages are known from the call alone: position of the slot, and preimage.
     pub(super) fn preimages(
         &self,
         at: usize,

@@ -72,7 +72,7 @@ where
     Ok(Some(gas))
 }
 
-/// The recipient and the price, if the transaction's own fields allow the fast path.
+/// Returns the recipient and the price, if the transaction's own fields allow the fast path.
 fn transfer_fields(environment: &Environment, tx: &RecoveredTx) -> Option<(Address, u128)> {
     let envelope = &tx.tx;
     let known_fork = (Fork::London..=Fork::Prague).contains(&environment.fork);
@@ -96,7 +96,7 @@ fn transfer_fields(environment: &Environment, tx: &RecoveredTx) -> Option<(Addre
     is_valid.then(|| (to, envelope.effective_gas_price(Some(environment.block.basefee))))
 }
 
-/// The sender after the transfer, if the sender can make it.
+/// Returns the sender after the transfer, if the sender can make it.
 fn paid(account: Option<Account>, tx: &RecoveredTx, charge: U256) -> Option<Account> {
     let mut account = account?;
     if account.code_hash != KECCAK256_EMPTY || account.nonce != tx.tx.nonce() {
@@ -112,14 +112,14 @@ fn paid(account: Option<Account>, tx: &RecoveredTx, charge: U256) -> Option<Acco
     (account.nonce != u64::MAX).then_some(account)
 }
 
-/// The recipient after the transfer, if the recipient has no code.
+/// Returns the recipient after the transfer, if the recipient has no code.
 fn credited(account: Option<Account>, value: U256) -> Option<Account> {
     let mut account = account.unwrap_or_default();
     account.balance = account.balance.checked_add(value)?;
     (account.code_hash == KECCAK256_EMPTY).then_some(account)
 }
 
-/// The cost of `gas` at `price`, in wei. `None` above 128 bits, at which the sums of the interpreter saturate.
+/// Returns the cost of `gas` at `price` in wei, or `None` above 128 bits, where the interpreter's sums saturate.
 fn wei(price: u128, gas: u64) -> Option<U256> {
     price.checked_mul(u128::from(gas)).map(U256::from)
 }

@@ -39,7 +39,7 @@ impl TxHints {
         }
     }
 
-    /// The first slots that were neither predicted nor accessed in the block before the transaction read them.
+    /// Returns the first slots that were neither predicted nor accessed in the block before the transaction read them.
     pub(crate) fn unpredicted_reads(&self) -> &[(Address, U256)] {
         &self.unpredicted_reads
     }
@@ -49,7 +49,7 @@ impl TxHints {
         self.known_hashes.extend(hashes);
     }
 
-    /// Keccak-256 of these bytes, if it is known.
+    /// Returns the Keccak-256 of these bytes, if it is known.
     #[inline]
     pub(crate) fn known_hash(&self, bytes: &[u8]) -> Option<U256> {
         self.known_hashes.iter().find(|(pair, _)| pair == bytes).map(|(_, hash)| *hash)

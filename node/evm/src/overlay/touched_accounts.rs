@@ -1,5 +1,5 @@
-//! Stores the accounts that a block touches. Data that each transaction accesses is separate from data that is accessed
-//! once per block, so that more accounts fit into the processor's caches.
+//! Stores the accounts that a block touches. Data that each transaction accesses is stored apart from data that is
+//! accessed once per block, so that more accounts fit into the processor's caches.
 //!
 //! The senders and recipients of the block's transactions are preloaded together and sorted by address, which
 //! is the order needed at the end of the block. The other accounts are few. They follow in the order of their
@@ -53,22 +53,22 @@ impl Entry {
         self.slots = None;
     }
 
-    /// A slot that was read or written.
+    /// Returns a slot that was read or written.
     pub(super) fn slot(&self, key: &U256) -> Option<Slot> {
         self.slots.as_ref()?.get(key).copied()
     }
 
-    /// All slots read or written.
+    /// Returns all slots that were read or written.
     pub(super) fn slots(&self) -> impl Iterator<Item = (&U256, &Slot)> {
         self.slots.iter().flat_map(|slots| slots.iter())
     }
 
-    /// The slots, for changes. Creates an empty set if there are none.
+    /// Returns the slots for modification. Creates an empty set if there are none.
     pub(super) fn slots_mut(&mut self) -> &mut TouchedSlots {
         self.slots.get_or_insert_default()
     }
 
-    /// The slots, for changes, if any was read or written.
+    /// Returns the slots for modification, if any was read or written.
     #[inline]
     pub(crate) fn touched_slots_mut(&mut self) -> Option<&mut TouchedSlots> {
         self.slots.as_deref_mut()
@@ -79,12 +79,12 @@ impl Entry {
         self.slots = None;
     }
 
-    /// Whether the account has no storage from the parent's state, because it is new or its storage was cleared.
+    /// Returns whether the parent's storage is hidden, because the account is new or its storage was cleared.
     pub(super) const fn hides_parent(&self) -> bool {
         self.wiped || !self.existed
     }
 
-    /// Slots that differ from the parent's state, or from zero if the block cleared the storage, in ascending order.
+    /// Returns the slots that differ from the parent's (from zero if the block cleared the storage) in ascending order.
     pub(super) fn changed_slots(&self) -> Vec<(U256, U256)> {
         let Some(slots) = self.slots.as_ref().filter(|_| self.current.is_some()) else {
             return Vec::new();
@@ -96,7 +96,7 @@ impl Entry {
 }
 
 impl TouchedAccounts {
-    /// Number of touched accounts.
+    /// Returns the number of touched accounts.
     pub(super) const fn len(&self) -> usize {
         self.entries.len()
     }
@@ -137,7 +137,7 @@ impl TouchedAccounts {
         self.tx_accounts[..TX_ACCOUNTS - 1].copy_from_slice(&accounts.map(Some));
     }
 
-    /// The account at a position.
+    /// Returns the account at a position.
     pub(crate) fn at(&mut self, position: u32) -> &mut Entry {
         &mut self.entries[position as usize]
     }
@@ -148,10 +148,9 @@ impl TouchedAccounts {
         prefetch(&self.entries[position as usize]);
     }
 
-    /// The entry of an account. On first access, `read` returns the account as of the parent block.
+    /// Returns the entry of an account. On first access, `read` returns the account as of the parent block.
     ///
-    /// # Errors
-    /// Those of `read`; the account is not added then.
+    /// Any error from `read`; the account is not added in that case.
     #[inline]
     pub(super) fn entry<E>(
         &mut self,
@@ -190,7 +189,7 @@ impl TouchedAccounts {
     /// ascending order.
     ///
     /// # Errors
-    /// Those of `read`; no account is added then.
+    /// Any error from `read`; no account is added in that case.
     pub(super) fn preload<E>(
         &mut self,
         addresses: &[Address],
@@ -229,7 +228,7 @@ impl TouchedAccounts {
         Ok(positions)
     }
 
-    /// All accounts in ascending order of address: address, account before the block, and current state.
+    /// Returns all accounts in ascending order of address: address, account before the block, and current state.
     pub(super) fn ascending(&self) -> impl Iterator<Item = (Address, Option<Account>, &Entry)> {
         let mut others: Vec<(Address, u32)> =
             self.others.iter().map(|(address, position)| (*address, *position)).collect();

@@ -45,7 +45,7 @@ impl Default for TouchedSlots {
 }
 
 impl TouchedSlots {
-    /// A slot that was preloaded, read or written.
+    /// Returns a slot that was preloaded, read or written.
     #[inline]
     pub(super) fn get(&self, key: &U256) -> Option<&Slot> {
         match self.find(key) {
@@ -64,7 +64,7 @@ impl TouchedSlots {
         slot.current = current;
     }
 
-    /// The position of a preloaded slot.
+    /// Returns the position of a preloaded slot.
     #[inline]
     fn find(&self, key: &U256) -> Option<usize> {
         let has_key =
@@ -73,7 +73,7 @@ impl TouchedSlots {
         predicted.or_else(|| self.index.of_word(first_word(key)).find(has_key))
     }
 
-    /// Sets the positions of the next transaction's predicted slots, of which [`MAX_TX_SLOTS`] are used.
+    /// Sets the positions of the next transaction's predicted slots. At most [`MAX_TX_SLOTS`] are used.
     #[inline]
     pub(super) fn prepare_tx(&mut self, positions: &[u32]) {
         self.tx_slots = [NOT_PRELOADED; MAX_TX_SLOTS];
@@ -83,7 +83,7 @@ impl TouchedSlots {
             .for_each(|(tx_slot, position)| *tx_slot = *position);
     }
 
-    /// The key at a position, if there is one.
+    /// Returns the key at a position, if there is one.
     #[inline]
     pub(crate) fn key_at(&self, position: u32) -> Option<U256> {
         self.preloaded.get(position as usize).map(|(key, _)| *key)
@@ -97,12 +97,12 @@ impl TouchedSlots {
         }
     }
 
-    /// All slots, preloaded ones first.
+    /// Returns all slots, preloaded ones first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&U256, &Slot)> {
         self.preloaded.iter().map(|(key, slot)| (key, slot)).chain(&self.others)
     }
 
-    /// The slots for which `is_changed` returns true, with their values, in ascending order.
+    /// Returns the slots for which `is_changed` returns true, with their values, in ascending order.
     pub(super) fn changed(&self, is_changed: impl Fn(&Slot) -> bool) -> Vec<(U256, U256)> {
         let wanted = |(key, slot): (&U256, &Slot)| is_changed(slot).then_some((*key, slot.current));
         let mut changed: Vec<_> = self.iter().filter_map(wanted).collect();
@@ -116,7 +116,7 @@ impl TouchedSlots {
     /// all keys if slots were preloaded before.
     ///
     /// # Errors
-    /// Those of `read`; no slot is added then.
+    /// Any error from `read`; no slot is added in that case.
     pub(super) fn preload<E>(
         &mut self,
         keys: &[U256],
@@ -149,7 +149,7 @@ impl TouchedSlots {
     }
 }
 
-/// The most significant 64 bits, which decide most comparisons.
+/// Returns the most significant 64 bits, which decide most comparisons.
 const fn first_word(key: &U256) -> u64 {
     key.as_limbs()[3]
 }
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{collections::BTreeMap, convert::Infallible};
 
-    /// One of a few keys, of which several have the same first word.
+    /// Generates one of a few keys, several of which have the same first word.
     fn key() -> impl Strategy<Value = U256> {
         (0..4_u64, 0..8_u64).prop_map(|(high, low)| U256::from_limbs([low, 0, 0, high << 60]))
     }
@@ -181,7 +181,7 @@ mod tests {
         prop::collection::vec(step, 0..60)
     }
 
-    /// The value of a slot before the block.
+    /// Returns the value of a slot before the block.
     fn before(key: &U256) -> U256 {
         key % U256::from(3)
     }

@@ -11,7 +11,7 @@ use alloy_primitives::{Address, Bytes};
 use keys::{decode_any, encode_any};
 use revm::precompile::{PrecompileHalt, PrecompileOutput, PrecompileResult};
 
-/// Gas of a call of either function.
+/// Gas of a call to either function.
 const GAS: u64 = 6_000;
 /// Function selectors.
 const HEX_TO_BECH32: [u8; 4] = [0xf9, 0x58, 0xa9, 0x8c];
@@ -60,7 +60,7 @@ fn to_bech32(encoded: &[u8]) -> Option<DynSolValue> {
     encode_any(prefix, *address).map(DynSolValue::String)
 }
 
-/// Uses the last 20 bytes if the text has more, and pads fewer bytes with zeros on the left.
+/// Decodes an address. Uses the last 20 bytes if there are more, and left-pads fewer bytes with zeros.
 fn to_hex(encoded: &[u8]) -> Option<DynSolValue> {
     let values = arguments(vec![DynSolType::String], encoded)?;
     let [DynSolValue::String(text)] = &values[..] else { return None };

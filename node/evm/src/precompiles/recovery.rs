@@ -1,5 +1,5 @@
-//! Implements the precompile at address 1 with the libsecp256k1 that the rest of the node uses. `revm` offers an
-//! older version of that library, which would be compiled in addition, or `k256`, which is slower.
+//! Implements the precompile at address 1 with the libsecp256k1 that the rest of the node uses. `revm` offers an older
+//! version of that library, which would have to be compiled as well, or `k256`, which is slower.
 
 use std::sync::Once;
 
@@ -28,7 +28,7 @@ impl Crypto for NodeCrypto {
     }
 }
 
-/// The address of the signer as a word; `None` if no key can be recovered. Signatures with a high `s` are
+/// Returns the address of the signer as a word, or `None` if no key can be recovered. Signatures with a high `s` are
 /// valid here (Yellow Paper, appendix E.1).
 fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[u8; 32]> {
     let id = RecoveryId::try_from(i32::from(recovery_id)).ok()?;
@@ -39,7 +39,7 @@ fn recover(signature: &[u8; 64], recovery_id: u8, digest: &[u8; 32]) -> Option<[
     Some(word.0)
 }
 
-/// Installs this implementation for the whole process, at the first call.
+/// Installs this implementation for the whole process on the first call.
 pub(super) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

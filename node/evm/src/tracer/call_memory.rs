@@ -11,7 +11,7 @@ use revm::{
     interpreter::{CallInputs, CallOutcome, Interpreter, interpreter_types::MemoryTr as _},
 };
 
-/// The instructions that have such an area.
+/// The instructions that specify such an area.
 const CALLS: [&str; 4] = ["CALL", "CALLCODE", "DELEGATECALL", "STATICCALL"];
 
 /// Records the areas after each call. [`TraceMemory`](super::kept::TraceMemory) limits their total size.

@@ -1,4 +1,4 @@
-//! Adds what the tracers of `revm-inspectors` do not record of calls: a self-destruct that transfers no
+//! Adds details of calls that the tracers of `revm-inspectors` do not record: a self-destruct that transfers no
 //! balance, the reason of a failure as geth's error text, and calls that geth's flat tracer hides.
 
 use alloy_primitives::{Address, Bytes, Log, U256};
@@ -69,8 +69,7 @@ impl<I> CompletingTracer<I> {
     }
 }
 
-/// Sets the errors of a call and of its inner calls to geth's error texts. The first of `notes` is that of the
-/// call.
+/// Sets the errors of a call and of its inner calls to geth's error texts. The first of `notes` belongs to the call.
 pub(super) fn set_geth_errors(root: &mut CallFrame, notes: &[Note]) {
     set_next_errors(root, &mut notes.iter());
 }

@@ -22,16 +22,16 @@ const MAX_CONSOLE_MESSAGES: usize = 256;
 /// Maximum bytes of the messages of one execution: a message may be as large as the memory of its contract.
 const MAX_CONSOLE_BYTES: usize = 64 * 1024;
 
-/// Records the calls of the console and the outcome.
+/// Records the calls to the console and the outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConsoleTracer;
 
 /// The part of an execution that a development chain prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleTrace {
-    /// The input of each call of the console, including reverted ones.
+    /// The input of each call to the console, including reverted ones.
     pub messages: Vec<Bytes>,
-    /// Number of calls of the console that were not recorded because of the limits.
+    /// Number of calls to the console that were not recorded because of the limits.
     pub omitted: u64,
     /// How the execution ended.
     pub outcome: CallOutcome,

@@ -1,5 +1,5 @@
-//! Adapts frames to geth's `flatCallTracer`, which hides other frames than the `trace_` methods and has other texts for
-//! failures.
+//! Adapts frames to geth's `flatCallTracer`, which does not hide the same frames as the `trace_` methods and uses other
+//! texts for failures.
 
 use alloy_rpc_types_trace::parity::{Action, LocalizedTransactionTrace};
 

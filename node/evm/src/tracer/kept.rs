@@ -1,5 +1,5 @@
-//! Counts and limits the memory of a trace. Gas does not limit it: an instruction of three gas is recorded
-//! with its whole stack, and a call with its whole input.
+//! Counts and limits the memory of a trace. Gas does not limit it: an instruction that costs three gas is recorded with
+//! its whole stack, and a call with its whole input.
 
 use revm::{
     Inspector,
@@ -36,7 +36,7 @@ pub(super) struct Recorded {
     pub(super) steps: Option<Steps>,
 }
 
-/// What is recorded of each instruction.
+/// What a tracer records about each instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     /// The stack before it.
@@ -77,7 +77,7 @@ impl TraceMemory {
         Self { bytes: 0, recorded }
     }
 
-    /// Whether the trace exceeds the limit, which ends the execution.
+    /// Returns whether the trace exceeds the limit, which ends the execution.
     pub const fn is_exceeded(&self) -> bool {
         self.bytes > MAX_TRACE_BYTES
     }

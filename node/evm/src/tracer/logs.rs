@@ -64,8 +64,8 @@ mod tests {
         frame.logs.iter().map(|log| (log.index.unwrap(), log.position.unwrap())).collect()
     }
 
-    /// The root emits a log, makes a call that emits one, makes a call that fails after it and its inner call emitted
-    /// one each, and emits a log.
+    /// Returns a root that emits a log, makes a call that emits one, makes a call that fails after it and its inner
+    /// call emitted one each, and emits a log.
     fn root(error: Option<&str>) -> CallFrame {
         let reverted = frame(&[(3, 0)], None, Vec::new());
         let failed = frame(&[(2, 0)], Some("execution reverted"), vec![reverted]);

@@ -13,7 +13,7 @@ use revm::{
 };
 use serde_json::Value;
 
-/// The signers of a transaction's authorizations, for any chain and with any nonce, and the addresses in `created`.
+/// Returns the signers of a transaction's authorizations, for any chain and nonce, and the addresses in `created`.
 pub(super) fn addresses(env: &TxEnv, created: &[Address]) -> Vec<Address> {
     let signers = env.authorization_list.iter().filter_map(|signed| signed.authority());
     signers.chain(created.iter().copied()).collect()

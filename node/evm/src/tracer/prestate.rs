@@ -1,5 +1,5 @@
-//! Adds what geth's `prestateTracer` shows and the inspector does not: code hashes, slots of destroyed accounts and,
-//! if requested, accounts that did not exist before.
+//! Adds data that geth's `prestateTracer` shows but the inspector does not: code hashes, slots of destroyed accounts
+//! and, if requested, accounts that did not exist before.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ struct Account {
 }
 
 impl Account {
-    /// Whether the account did not exist, according to the fields that are shown.
+    /// Returns whether the account did not exist, according to the fields that are shown.
     fn is_empty(&self) -> bool {
         self.state.balance.unwrap_or_default().is_zero()
             && self.state.nonce.unwrap_or_default() == 0
@@ -47,7 +47,7 @@ enum Shown {
     Changed { post: Accounts, pre: Accounts },
 }
 
-/// Number of hexadecimal digits of the code that is shown.
+/// Returns the number of hexadecimal digits of the code that is shown.
 pub(super) fn code_digits(frame: &PreStateFrame) -> usize {
     let of = |accounts: &BTreeMap<Address, AccountState>| {
         let code = accounts.values().filter_map(|account| account.code.as_ref());
@@ -97,8 +97,8 @@ pub(super) fn show<D: DatabaseRef>(
     Ok(serde_json::to_value(shown).expect("plain structures serialise"))
 }
 
-/// The account to which the transaction makes its recipient `to` delegate (EIP-7702), if nothing else touches this
-/// account. geth reads the recipient's code before the delegation, so geth does not show the account.
+/// Returns the account to which the transaction makes its recipient `to` delegate (EIP-7702), if nothing else touches
+/// this account. geth reads the recipient's code before the delegation, so it does not show the account.
 fn new_delegate<D: DatabaseRef>(
     to: Option<&Address>,
     touched: &EvmState,
@@ -140,7 +140,7 @@ fn slots_before(account: &Touched) -> BTreeMap<B256, B256> {
     slots.map(|(key, slot)| (B256::from(*key), B256::from(slot.original_value))).collect()
 }
 
-/// The code hash of an account; the empty hash if there is no code.
+/// Returns the code hash of an account; the empty hash if there is no code.
 fn code_hash<D: DatabaseRef>(state: &D, address: Address) -> Result<B256, D::Error> {
     Ok(state.basic_ref(address)?.map_or(KECCAK256_EMPTY, |account| account.code_hash))
 }
@@ -156,7 +156,7 @@ fn with_hashes<D: DatabaseRef>(
     accounts.into_iter().map(with_hash).collect()
 }
 
-/// Accounts after a transaction, with the code hash if the code changed. Removed code is shown as no bytes.
+/// Returns accounts after a transaction, with the code hash if the code changed. Removed code is shown as no bytes.
 fn with_new_hashes<D: DatabaseRef>(
     accounts: BTreeMap<Address, AccountState>,
     code: bool,
@@ -197,7 +197,7 @@ mod tests {
         AccountInfo::from_bytecode(code)
     }
 
-    /// A state with a contract and an account with one wei.
+    /// Returns a state with a contract and an account with one wei.
     fn state() -> (InMemoryDB, B256) {
         let contract = with_code(&[0x60, 0]);
         let hash = contract.code_hash;

@@ -7,8 +7,8 @@ use crate::geth_errors::INVALID;
 /// Minimum length of an instruction in JSON: `{"pc":0,"op":"OR","gas":1,"gasCost":3,"depth":1}`.
 const MIN_STEP_BYTES: u64 = 48;
 
-/// The number of instructions to record so that their JSON exceeds `limit` bytes. The inspector limits the number
-/// of instructions, and geth limits bytes. 0 means no limit.
+/// Returns the number of instructions to record so that their JSON exceeds `limit` bytes. The inspector limits the
+/// number of instructions, whereas geth limits bytes. 0 means no limit.
 pub(super) fn to_record(limit: u64) -> u64 {
     if limit == 0 { 0 } else { limit / MIN_STEP_BYTES + 2 }
 }

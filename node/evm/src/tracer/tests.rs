@@ -59,7 +59,7 @@ impl TestChain {
         Self { spec: genesis.spec, state: GenesisState { accounts, codes } }
     }
 
-    /// The trace of the only transaction of a block with this header.
+    /// Returns the trace of the only transaction of a block with this header.
     fn trace<T>(&self, header: &Header, tx: &RecoveredTx, tracer: T) -> Result<T::Trace, TraceError>
     where
         T: Tracer<GenesisState>,
@@ -70,7 +70,7 @@ impl TestChain {
         block.trace(tx, &|_: &StateChanges| Ok::<_, StateError>(B256::ZERO))
     }
 
-    /// The result of [`Self::trace`] with one of geth's tracers, as JSON.
+    /// Returns the result of [`Self::trace`] with one of geth's tracers, as JSON.
     fn geth_trace(
         &self,
         header: &Header,
@@ -133,14 +133,14 @@ impl Rules {
     }
 }
 
-/// A chain with these rules and these accounts, in addition to the sender.
+/// Returns a chain with these rules and these accounts, in addition to the sender.
 fn chain(rules: Rules, mut accounts: Value) -> TestChain {
     accounts[SENDER.to_string()] = json!({ "balance": "0xde0b6b3a7640000" });
     let genesis = json!({ "config": rules.config(), "gasLimit": "0x1c9c380", "alloc": accounts });
     TestChain::new(&genesis)
 }
 
-/// A transaction of the sender, without a signature.
+/// Returns a transaction of the sender, without a signature.
 fn transaction(to: TxKind, input: &[u8], gas_limit: u64) -> RecoveredTx {
     let tx = TxLegacy {
         gas_price: 10,
@@ -160,13 +160,13 @@ fn transaction(to: TxKind, input: &[u8], gas_limit: u64) -> RecoveredTx {
     }
 }
 
-/// The JSON that one of geth's tracers returns for a call of [`CONTRACT`] on a chain with these accounts.
+/// Returns the JSON that one of geth's tracers returns for a call of [`CONTRACT`] on a chain with these accounts.
 fn call(rules: Rules, accounts: Value, tracer: &str, config: Value) -> Value {
     let tx = transaction(TxKind::Call(CONTRACT), &[], 200_000);
     chain(rules, accounts).geth_trace(&rules.header(), &tx, tracer, &config).unwrap()
 }
 
-/// The JSON that the `trace_` methods return for the call.
+/// Returns the JSON that the `trace_` methods return for the call.
 fn parity_call(rules: Rules, accounts: Value, kind: TraceType) -> Value {
     let tx = transaction(TxKind::Call(CONTRACT), &[], 200_000);
     let tracer = ParityTracer(HashSet::from_iter([kind]));

@@ -13,8 +13,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    // The script is generated in memory, because the generator panics if a write fails, for example because the
-    // disk is full.
+    // The script is generated in memory, because the generator panics if a write fails, for example on a full disk.
     let mut script = Vec::new();
     generate(args.shell, &mut Cli::command(), "evmd", &mut script);
     let mut out = crate::cli::stdout();

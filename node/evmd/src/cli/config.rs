@@ -143,8 +143,8 @@ fn similar(settings: &Table, key: &str) -> String {
     }
 }
 
-/// Changes one setting in the settings file, if the changed file is valid. Settings that are not in the file keep their
-/// defaults.
+/// Changes one setting in the settings file, provided that the result is valid. Settings that are not in the file keep
+/// their defaults.
 pub(super) fn set(folder: &Path, key: &str, value: &str) -> anyhow::Result<()> {
     ensure!(
         folder.is_dir(),

@@ -25,7 +25,7 @@ struct Environment {
 }
 
 impl Environment {
-    /// Bytes of pages that belong to no table: free pages, and those of the list of tables.
+    /// Returns the bytes in pages that belong to no table: free pages, and the pages that store the list of tables.
     fn other_bytes(&self) -> u64 {
         let tables: u64 = self.tables.iter().map(|table| table.bytes).sum();
         self.stats.used_bytes.saturating_sub(tables)

@@ -58,7 +58,7 @@ pub(super) fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Number of lines recovered together: enough for the batches of the backends, and few enough to print results soon.
+/// Number of lines recovered together: enough to fill the backends' batches, but few enough to print results promptly.
 const BATCH_LINES: usize = 256;
 
 fn recover() -> anyhow::Result<()> {
@@ -94,7 +94,7 @@ fn recover_lines(
         let sender = tx.and_then(|tx| {
             let outcome = outcomes.next().expect("there is one outcome per decoded transaction");
             let tx = tx.finish(outcome).map_err(|reason| reason.to_string())?;
-            // Every fork from Homestead on refuses a high s (EIP-2).
+            // Every fork since Homestead rejects a high s (EIP-2).
             if tx.high_s { Err(format!("invalid signature: {}", TxError::HighS)) } else { Ok(tx) }
         });
         match sender {

@@ -94,7 +94,7 @@ fn report(home: &Path, verify: bool) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Runs the self-test, because a node with a damaged executable file or processor must not write blocks.
+/// Runs the self-test, because a node with a damaged executable or a faulty processor must not write blocks.
 fn version() -> Result<String, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let remedy = "install the program again, or use another machine";

@@ -59,12 +59,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<()> {
     let monitor = pipeline.monitor();
     let published = pipeline.published.clone();
     let (source, committed) = (Arc::clone(&pipeline.source), Arc::clone(&pipeline.committed));
-    // After a fault, the later stages finish their input. The result is not final until then.
+    // After a fault, the later stages still process their input, and the result is final only once they have ended.
     let ended = pipeline.join();
     let seconds = begun.elapsed().as_secs_f64();
     let view = published.load();
     let (imported, known) = (view.number() - before, source.known.load(Ordering::Relaxed));
-    // If no block was imported or known, the error says more than a summary with zeros.
+    // If no block was imported or already known, the error is more useful than a summary of zeros.
     if ended.is_ok() || imported > 0 || known > 0 {
         let report = Report { imported, known, committed: &committed, seconds, view: &view };
         report.print(args.output, &monitor.readings())?;

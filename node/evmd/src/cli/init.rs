@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The genesis that the options select, and the secret key of its producer if this command sets the producer.
+/// Returns the genesis that the options select, and the secret key of its producer if this command sets the producer.
 fn genesis_of(args: &Args, path: &Path) -> anyhow::Result<(Genesis, Option<SecretKey>)> {
     if let Some(file) = &args.genesis {
         let text = std::fs::read_to_string(file)
@@ -124,7 +124,7 @@ fn producer(genesis: &Genesis) -> Option<Producer> {
     genesis.spec.native()?.producer
 }
 
-/// Text for the operator about the producer key of the new chain, if it has a producer.
+/// Returns a text for the operator about the new chain's producer key, if the chain has a producer.
 fn signing(genesis: &Genesis, home: &Path) -> Option<String> {
     let producer = producer(genesis)?;
     let path = home.join(PRODUCER_KEY_FILE);
@@ -141,18 +141,18 @@ fn signing(genesis: &Genesis, home: &Path) -> Option<String> {
     })
 }
 
-/// Warns of what is valid in a genesis but rarely intended: missing system contracts, and balances of accounts whose
+/// Warns about valid but rarely intended content of a genesis: missing system contracts, and balances of accounts whose
 /// keys are public. A missing contract is not an error, because it may be deployed before the fork that calls it.
 pub(super) fn warn_of(genesis: &Genesis) {
     let missing = genesis.missing_system_contracts().into_iter().map(|missing| missing.to_string());
     let warnings = missing.chain(public_key_warning(genesis));
     for warning in warnings {
-        // The result of the command does not depend on whether standard error is read.
+        // The command must succeed even if standard error is closed.
         drop(writeln!(std::io::stderr(), "warning: {warning}"));
     }
 }
 
-/// The warning about balances of accounts with public keys. On a development chain they are intended.
+/// Returns the warning about balances of accounts whose keys are public. On a development chain they are intended.
 fn public_key_warning(genesis: &Genesis) -> Option<String> {
     let mut funded = genesis.funded_dev_accounts().filter(|_| !genesis.spec.is_development());
     let first = funded.next()?;
@@ -171,17 +171,17 @@ pub(super) fn with_chain_id(genesis: &Genesis, id: u64) -> Result<Genesis, Genes
     Genesis::from_json(&file.to_string())
 }
 
-/// A genesis of a native chain with default parameters and the current time.
+/// Returns a genesis for a native chain with default parameters and the current time.
 pub(super) fn new_genesis() -> Genesis {
     Genesis::native_dev(now())
 }
 
-/// A genesis of a development chain with the current time.
+/// Returns a genesis for a development chain with the current time.
 pub(super) fn development_genesis() -> Genesis {
     Genesis::development(now())
 }
 
-/// The current time in seconds since the Unix epoch.
+/// Returns the current time in seconds since the Unix epoch.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -57,7 +57,7 @@ pub(super) fn start_with(args: &LogArgs) -> anyhow::Result<Targets> {
     Ok(levels)
 }
 
-/// Waits until the queued lines have been written, at most [`MAX_FLUSH_WAIT`] for each output.
+/// Waits until the queued lines have been written, but no longer than [`MAX_FLUSH_WAIT`] for each output.
 pub(super) fn flush() {
     for queue in QUEUES.get().into_iter().flatten() {
         queue.flush(MAX_FLUSH_WAIT);
@@ -79,7 +79,7 @@ fn levels(default: &str) -> anyhow::Result<Targets> {
 }
 
 fn standard_error(format: LogFormat) -> Queue {
-    // `Stderr` has a lock that other threads would wait for. If standard error is closed, the lines are lost.
+    // A blocked `Stderr` keeps its lock, so other threads would wait. If standard error is closed, the lines are lost.
     let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
     let reason = "standard error was not read in time";
     Queue::writing_to(stderr.ok(), DroppedNotice { reason, format })
@@ -96,7 +96,7 @@ fn is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Whether `NO_COLOR` disables colours (<https://no-color.org>).
+/// Returns whether `NO_COLOR` disables colours (<https://no-color.org>).
 fn is_colourless() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

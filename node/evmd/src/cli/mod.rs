@@ -121,7 +121,7 @@ struct HomeArg {
 }
 
 impl HomeArg {
-    /// The given folder, or `~/.evmd`.
+    /// Returns the given folder, or `~/.evmd`.
     fn path(&self) -> anyhow::Result<PathBuf> {
         match &self.home {
             Some(path) => Ok(path.clone()),
@@ -142,7 +142,7 @@ enum Output {
     Json,
 }
 
-/// The commands and their flags, for generated documentation.
+/// Returns the commands and their flags, for generated documentation.
 pub fn command() -> clap::Command {
     Cli::command()
 }

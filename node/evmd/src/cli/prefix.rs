@@ -1,18 +1,18 @@
-//! Reads the genesis of a home folder and its Bech32 prefix.
+//! Reads the genesis of a home folder and the Bech32 prefix in it.
 
 use super::HomeArg;
 use anyhow::Context;
 use chain::ChainSpec;
 
-/// The prefix if there is no genesis or it names none.
+/// The prefix if there is no genesis or the genesis names none.
 const DEFAULT: &str = "cosmos";
 
-/// The prefix in the genesis of the home folder, or the default if there is no chain yet.
+/// Returns the prefix in the genesis of the home folder, or the default if there is no chain yet.
 pub(super) fn of_home(home: &HomeArg) -> anyhow::Result<String> {
     Ok(spec_of_home(home)?.map_or_else(|| DEFAULT.to_owned(), |spec| spec.bech32_prefix))
 }
 
-/// The chain of the genesis file in the home folder; `None` if there is no home folder or no such file.
+/// Returns the chain of the genesis file in the home folder, or `None` if the folder or the file does not exist.
 pub(super) fn spec_of_home(home: &HomeArg) -> anyhow::Result<Option<ChainSpec>> {
     let Ok(folder) = home.path() else { return Ok(None) };
     let path = folder.join("genesis.json");

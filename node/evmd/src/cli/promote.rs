@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let term = Home::start_term(&path, &signing)?;
     let (authority, _) = authority_and_head(&path)?;
     for url in &urls {
-        // The request contains the new term, so the old producer stops when it receives it.
+        // The request contains the new term, so the old producer stops when it receives the request.
         match runtime.block_on(ask_node(url, &roots, &authority)) {
             Ok(sent) if !sent.terms.contains(&term) => {
                 tracing::warn!("{url} does not accept the new term: its log has the reason");
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The keys that sign the blocks of a home folder, and its newest block.
+/// Returns the keys that sign the blocks in a home folder, and the newest block.
 fn authority_and_head(path: &std::path::Path) -> anyhow::Result<(Authority, BlockId)> {
     let (chain, _index) = Home::attach(path)?;
     let authority = stored_authority(&chain, path)?;
@@ -87,7 +87,7 @@ fn authority_and_head(path: &std::path::Path) -> anyhow::Result<(Authority, Bloc
     Ok((authority, BlockId { number, hash }))
 }
 
-/// Fails if another node has newer terms, or later blocks whose loss is not accepted.
+/// Fails if another node has newer terms, or if it has later blocks and `accept_loss` is not set.
 fn check(
     url: &str,
     sent: &NodeTerms,

@@ -32,7 +32,7 @@ pub(super) struct Show {
 #[derive(Debug, clap::Args)]
 pub(super) struct Adopt {
     /// The version
-    // The id differs from that of clap's own flag.
+    // The id must differ from the id of clap's own version flag.
     #[arg(id = "rules-version", long = "version", value_name = "NUMBER")]
     version: u32,
     /// The first block with these rules
@@ -113,7 +113,7 @@ fn to_json(report: &RulesReport) -> Value {
     })
 }
 
-/// The version, height and origin of each activation: first those of the genesis, then the adopted ones.
+/// Returns the version, height and origin of each activation: first those in the genesis, then the adopted ones.
 fn activations(
     schedule: &RulesSchedule,
 ) -> impl Iterator<Item = (RulesVersion, u64, &'static str)> {

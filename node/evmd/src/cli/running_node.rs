@@ -1,5 +1,5 @@
-//! Writes and reads the file in a home folder that contains the addresses of the node that runs on it. Through this
-//! file, commands with `--home` find the right node even if another node listens on the default addresses.
+//! Writes and reads a file in the home folder, which contains the addresses of the node that runs on that folder.
+//! Through this file, commands with `--home` find the right node even if another node listens on the default addresses.
 //!
 //! The file is removed when the node stops. After a SIGKILL it remains, and another node may listen on its addresses.
 //! So the node locks the file, and a command trusts only a locked file: the kernel releases the lock when the process
@@ -32,7 +32,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Records the addresses of this process. The lock of the home folder must be held until the record is dropped.
+    /// Records the addresses of this process. The home folder must stay locked until the record is dropped.
     pub(super) fn write(home: &Path, endpoints: Endpoints) -> io::Result<Self> {
         let path = home.join(FILE);
         let text = serde_json::to_string_pretty(&RunningNode { endpoints })?;
@@ -52,10 +52,10 @@ impl Drop for Record {
     }
 }
 
-/// The addresses of the node that runs on a home folder, or `None` if none runs.
+/// Returns the addresses of the node that runs on a home folder, or `None` if no node runs on it.
 ///
 /// # Errors
-/// If this user does not have the permission to read the file.
+/// If this user has no permission to read the file.
 pub(super) fn find(home: &Path) -> io::Result<Option<Endpoints>> {
     let mut file = match File::open(home.join(FILE)) {
         Ok(file) => file,

@@ -1,4 +1,4 @@
-//! `evmd snapshot` copies the chain of a home folder, and restores such a copy.
+//! `evmd snapshot` copies the chain of a home folder, and creates a home folder from a copy.
 
 use super::{HomeArg, Output, start_logs};
 use home::snapshot::{self, Checked};

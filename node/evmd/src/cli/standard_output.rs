@@ -13,12 +13,12 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 #[derive(Debug)]
 pub(super) struct StandardOutput(io::Stdout);
 
-/// See [`StandardOutput`].
+/// Returns standard output; see [`StandardOutput`].
 pub(super) fn stdout() -> StandardOutput {
     StandardOutput(io::stdout())
 }
 
-/// Whether the reader has closed the pipe. Commands that print results line by line then end.
+/// Returns whether the reader has closed the pipe. If it has, commands that print results line by line end.
 pub(super) fn is_stdout_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

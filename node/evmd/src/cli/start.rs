@@ -192,7 +192,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         home.config.mempool.accept_without_production = true;
         // An accepted transaction may exist on this node only, so a crash must not lose it.
         home.config.mempool.journal_sync = true;
-        // A leader without transactions proposes an empty block, whatever the setting is.
+        // A leader without transactions proposes an empty block, regardless of the setting.
         home.config.engine.empty_blocks = true;
     } else {
         home.config.p2p.address = Listen::Off;
@@ -307,7 +307,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         // Otherwise the process that makes a snapshot would survive this one.
         drop(snapshot_maker);
         let head = pipeline.published.load().number();
-        // An orderly shutdown would produce blocks from the transactions in the pool.
+        // An orderly shutdown would still produce blocks from the pool, which the newer term forbids.
         tracing::error!("{}", following::superseded(&newer, head));
         std::process::exit(1);
     }
@@ -368,7 +368,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
             genesis
         }
         None => {
-            // Refuse before the chain is created, so that another one can still be created here.
+            // Refuse before the chain is created, so that a different chain can still be created in this folder.
             let mut config = match path.is_dir() {
                 true => Config::load(path)?,
                 false => Config::default(),
@@ -383,7 +383,7 @@ fn open_home(path: &Path, args: &Args) -> anyhow::Result<Home> {
     Ok(Home::init(path, &genesis)?)
 }
 
-/// Maximum number of connections of all servers together, except those of the metrics server.
+/// Returns the maximum number of connections of all servers together, except the metrics server.
 pub(super) fn connections(config: &Config) -> u64 {
     let mut config = config.clone();
     connection_limits(&mut config).iter().map(|(_, limit)| u64::from(**limit)).sum()
@@ -444,12 +444,12 @@ fn mining(args: &Args, home: &Home) -> anyhow::Result<Option<Mining>> {
     Ok(Some(Mining::Every(engine.block_time())))
 }
 
-/// Whether validators produce the blocks of the chain.
+/// Returns whether validators produce the blocks of the chain.
 fn has_validators(spec: &ChainSpec) -> bool {
     spec.native().is_some_and(|native| native.gov.consensus_validators().next().is_some())
 }
 
-/// Whether the block after the head has no proof of work (EIP-3675).
+/// Returns whether the block after the head has no proof of work (EIP-3675).
 fn is_merged(home: &Home) -> anyhow::Result<bool> {
     let head = home.view()?.head.header;
     Ok(home.spec.merged_after(U256::ZERO) || head.number > 0 && head.difficulty.is_zero())
@@ -517,7 +517,7 @@ pub(super) fn check_namespaces(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// The name and the value of the first JSON-RPC address setting that other machines can reach, if there is one.
+/// Returns the name and value of the first JSON-RPC setting whose address other machines can reach, if any.
 fn reachable_from_elsewhere(config: &JsonRpc) -> Option<(&'static str, SocketAddr)> {
     let addresses = [("address", config.address), ("ws-address", config.ws_address)];
     let mut served = addresses.into_iter().filter_map(|(name, at)| Some((name, at.address()?)));
@@ -540,7 +540,7 @@ fn refuse_remote_signing(config: &JsonRpc) -> anyhow::Result<()> {
     }
 }
 
-/// The keys that sign for clients: those of the keyring setting, and those of the development accounts on their chain.
+/// Returns the keys that sign for clients: those in the keyring and, on a development chain, those of its accounts.
 fn signers(home: &Home) -> anyhow::Result<Option<Arc<Signers>>> {
     let is_development = home.spec.is_development();
     let Some(backend) = home.config.json_rpc.keyring.backend() else {

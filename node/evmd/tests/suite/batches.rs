@@ -1,4 +1,4 @@
-//! Tests that batches and large bodies are limited, and that other clients are served meanwhile.
+//! Tests that batches and large bodies are limited, and that the node serves other clients meanwhile.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
 }
 
-/// A call of a contract that loops until its gas is used up: JUMPDEST PUSH0 JUMP.
+/// Returns a call of a contract that loops until its gas is used up: JUMPDEST PUSH0 JUMP.
 fn endless() -> Value {
     let to = "0x00000000000000000000000000000000000000aa";
     let params =
@@ -30,7 +30,7 @@ fn endless() -> Value {
     call("eth_call", &params)
 }
 
-/// The time limit of a call equals that of the batch, so the first call uses up the time of the others.
+/// A call may take as long as the whole batch, so the first call leaves no time for the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_has_one_deadline_for_all_its_calls() {
     let node = node().await;
@@ -85,7 +85,7 @@ async fn large_bodies_have_the_same_responses_as_small_ones() {
         socket.send(&small).await;
         assert_eq!(timeout(MAX_WAIT, socket.receive_text()).await.unwrap(), response);
     }
-    // A subscription with many addresses.
+    // This request subscribes to the logs of many addresses.
     let addresses = vec![alloy_primitives::Address::ZERO; 1000];
     let mut subscription = call("eth_subscribe", &json!(["logs", { "address": addresses }]));
     subscription["padding"] = json!(" ".repeat(40_000));
@@ -95,8 +95,8 @@ async fn large_bodies_have_the_same_responses_as_small_ones() {
     node.stop().await;
 }
 
-/// Each of the large batches is refused after it was parsed up to its first call above the limit. Meanwhile, calls of
-/// another client are answered.
+/// The node stops parsing each large batch at the first call above the limit, and refuses the batch. Meanwhile, it
+/// answers calls of another client.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_items_are_refused_and_others_are_answered() {
     const CLIENTS: usize = 20;

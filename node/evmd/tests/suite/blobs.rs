@@ -18,7 +18,7 @@ use std::{path::Path, time::Duration};
 
 const RECIPIENT: Address = Address::repeat_byte(0x77);
 
-/// An Ethereum chain in Cancun whose blocks have at most two blobs.
+/// Initializes an Ethereum chain in Cancun whose blocks have at most two blobs.
 pub(crate) fn ethereum_home(folder: &Path) -> Home {
     let accounts = DEV_ACCOUNTS
         .iter()
@@ -51,20 +51,20 @@ async fn node(block_time: Option<Duration>) -> Node {
     Node::start_with(folder, home, producing(block_time), settings()).await
 }
 
-/// Blobs with different contents. The first byte of each field element is 0, so that the element is below the modulus.
+/// Returns blobs with different contents. The first byte of each field element is 0 to keep it below the modulus.
 fn blobs(count: u8) -> Vec<Blob> {
     let byte = |n: u8, at: usize| if at.is_multiple_of(32) { 0 } else { n ^ (at as u8) };
     let bytes = |n| (0..BYTES_PER_BLOB).map(|at| byte(n, at)).collect::<Vec<_>>();
     (0..count).map(|n| Blob::from_slice(&bytes(n))).collect()
 }
 
-/// A sidecar with one proof per blob (EIP-4844).
+/// Returns a sidecar with one proof per blob (EIP-4844).
 pub(crate) fn whole(count: u8) -> Sidecar {
     let setup = c_kzg::ethereum_kzg_settings(0);
     BlobTransactionSidecar::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
 }
 
-/// A sidecar with proofs of cells (EIP-7594).
+/// Returns a sidecar with cell proofs (EIP-7594).
 fn cells(count: u8) -> Sidecar {
     let setup = c_kzg::ethereum_kzg_settings(0);
     BlobTransactionSidecarEip7594::try_from_blobs_with_settings(blobs(count), setup).unwrap().into()
@@ -84,7 +84,7 @@ pub(crate) fn blob_tx(nonce: u64, sidecar: &Sidecar) -> TxEip4844 {
     }
 }
 
-/// `0x03 || rlp([tx, ...sidecar])`.
+/// Returns `0x03 || rlp([tx, ...sidecar])`.
 pub(crate) fn wrapped(alone: &Bytes, sidecar: &Sidecar) -> Bytes {
     let payload = [&alone[1..], &sidecar.rlp_encoded_fields()].concat();
     let mut raw = vec![3];
@@ -110,7 +110,7 @@ async fn blob_transaction_with_its_sidecar_is_mined() {
         let hashes: Vec<_> = sidecar.versioned_hashes().collect();
         assert_eq!(tx["blobVersionedHashes"], json!(hashes));
         let raw = node.call("eth_getRawTransactionByHash", json!([hash])).await;
-        assert_eq!(raw, json!(alone), "the chain has the transaction alone");
+        assert_eq!(raw, json!(alone), "blocks contain no sidecar");
     }
     // One block has two blobs, which is twice the target, and another block has one.
     let fees = node.call("eth_feeHistory", json!(["0x400", "latest", []])).await;
@@ -128,7 +128,7 @@ async fn blob_transaction_without_its_sidecar_is_refused() {
     let send = |raw: Bytes| node.fail("eth_sendRawTransaction", json!([raw]));
     let error = |text: &str| (-32_000, text.to_owned());
     assert_eq!(send(alone.clone()).await, error("missing sidecar in blob transaction"));
-    let Sidecar::Eip4844(valid) = &sidecar else { panic!("it has blob proofs") };
+    let Sidecar::Eip4844(valid) = &sidecar else { panic!("not EIP-4844") };
     let other = BlobTransactionSidecar { blobs: blobs(2).split_off(1), ..valid.clone() };
     let text = "KZG verification error: invalid blob proof: can't verify opening proof";
     assert_eq!(send(wrapped(&alone, &other.into())).await, error(text));
@@ -142,7 +142,7 @@ async fn blob_transaction_without_its_sidecar_is_refused() {
     let none = Sidecar::default();
     let raw = wrapped(&sign(0, blob_tx(0, &none)), &none);
     assert_eq!(send(raw).await, error("blobless blob transaction"));
-    // The ingest refuses blob transactions, because its frames are too small for blobs.
+    // The ingest refuses blob transactions because its frames are too small for blobs.
     let mut frames = Frames::connect(node.pipeline.ingest_address.unwrap());
     frames.send([alone.as_ref()]).unwrap();
     assert_eq!(frames.response().unwrap(), Err("transaction type not supported".to_owned()));
@@ -162,7 +162,7 @@ async fn native_chain_refuses_blob_transactions() {
     node.stop().await;
 }
 
-/// Pooled blob transactions are mined after a restart, in three blocks, and another node imports the blocks.
+/// After a restart, pooled blob transactions are mined in three blocks, and another node imports the blocks.
 #[tokio::test(flavor = "multi_thread")]
 async fn pooled_blobs_survive_a_restart() {
     let node = node(None).await;

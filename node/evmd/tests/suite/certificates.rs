@@ -1,4 +1,4 @@
-//! Tests of signed blocks: which blocks a producer signs, which nodes may produce, and how others verify signatures.
+//! Tests signed blocks: which blocks a producer signs, which nodes may produce, and how others verify signatures.
 
 use crate::{
     common::{native_home, transfer, wait_until},
@@ -20,7 +20,7 @@ use storage::{BlockFlags, BlockRecord};
 use testkit::NodeProcess;
 use tokio::runtime::Runtime;
 
-/// The public key of test 1 of RFC 8032. No home folder of a test has its secret key.
+/// The public key of test 1 of RFC 8032. No home folder in these tests has the matching secret key.
 const FOREIGN_KEY: &str = "0xd75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
 fn evmd() -> Command {
@@ -88,7 +88,7 @@ fn certificates_are_checked_with_the_genesis_alone() {
     let producer = home::producer_key(&home).unwrap().unwrap().public().to_string();
     assert_eq!(status["producer"], json!({ "key": producer, "term": 0 }));
     assert!(succeed(&home, &["status"]).contains(&format!("{producer}, term 0")));
-    // The command reads the files of a running node.
+    // The command can read the files of a running node.
     let proof = proof(&home, 2);
     node.kill();
 
@@ -121,7 +121,7 @@ fn certificates_are_checked_with_the_genesis_alone() {
     succeed(&home, &["doctor", "--verify"]);
 }
 
-/// A chain of a version without certificates: its genesis names no producer, and its blocks are not signed.
+/// Starts from a chain of a version without certificates: its genesis names no producer, and its blocks are not signed.
 #[test]
 fn an_existing_home_signs_from_its_next_block_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn an_existing_home_signs_from_its_next_block_on() {
     let genesis = genesis.to_str().unwrap();
     assert!(verify(&proof, &["--genesis", genesis]).unwrap_err().contains("names no producer"));
     verify(&proof, &["--genesis", genesis, "--producer-key", &key]).unwrap();
-    // The key cannot be exchanged for another one by removing the file.
+    // Removing the key file does not make the node create a new key.
     fs::remove_file(home.join(PRODUCER_KEY_FILE)).unwrap();
     assert!(fail(&home, &["start", "--port-offset", "1"]).contains(&key));
     assert!(!home.join(PRODUCER_KEY_FILE).exists());
@@ -179,20 +179,20 @@ fn signed_blocks_are_replaced_only_in_a_new_term() {
     let new = proof(&home, 4);
     assert_ne!(new["certificate"], old["certificate"]);
     verify(&new, &trusted).unwrap();
-    // With the new term, the block that was removed is no longer accepted.
+    // In the new term, the removed block is no longer accepted.
     let mut replayed = old;
     replayed["terms"] = new["terms"].clone();
     assert!(verify(&replayed, &trusted).unwrap_err().contains("term 1 is in force"));
     let mut forged = new;
     forged["terms"][0]["last"]["number"] = json!(2);
     assert!(verify(&forged, &trusted).unwrap_err().contains("is not signed by"));
-    // Another term, after all blocks of the previous one were removed.
+    // This removes all blocks of the previous term and starts another one.
     succeed(&home, &["rollback", "--height", "2", "--new-term"]);
     produce(&home, 1).kill();
     assert!(succeed(&home, &["doctor", "--verify"]).contains("term 2"));
 }
 
-/// A rollback that removes the start of the newest term needs another term.
+/// A rollback that removes the start of the newest term must start another term.
 #[test]
 fn a_rollback_below_a_term_starts_another_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ fn a_rollback_below_a_term_starts_another_one() {
     succeed(&home, &["rollback", "--height", "3", "--new-term"]);
     assert!(fail(&home, &["rollback", "--height", "2"]).contains("--new-term"));
     succeed(&home, &["rollback", "--height", "2", "--new-term"]);
-    // Without a height, no block is removed.
+    // Without `--height`, the command removes no block.
     let printed = succeed(&home, &["rollback", "--new-term"]);
     assert!(printed.starts_with("A new producer term starts after block 2 0x"), "{printed}");
     produce(&home, 2).kill();
@@ -245,7 +245,7 @@ fn a_development_chain_has_no_certificates() {
     }
 }
 
-/// A replica may serve senders and events as received, without executing the block, so both have hashes in the header.
+/// A replica may serve senders and events as received, without executing the block, so the header commits to both.
 #[test]
 fn senders_and_events_are_checked_against_the_header() {
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +285,7 @@ fn senders_and_events_are_checked_against_the_header() {
     }
 }
 
-/// A block of a home folder without governance, as it is stored.
+/// Returns a stored block of a home folder without governance.
 fn stored(home: &Home, number: u64) -> BlockRecord {
     let blocks = home.chain.reader().unwrap();
     let (hash, header) = blocks.header(number).unwrap().unwrap();

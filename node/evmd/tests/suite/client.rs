@@ -30,7 +30,7 @@ use std::{
 use tempfile::TempDir;
 pub(crate) use testkit::{MAX_WAIT, Socket, exchange, exchange_with_head};
 
-/// The address of a server that does not run.
+/// The address used for a server that does not run.
 const NOT_SERVED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A running node. It dereferences to its endpoints, so that most code of a test does not depend on how the node runs.
@@ -56,7 +56,7 @@ impl Deref for Node {
     }
 }
 
-/// Opens a socket for a server, and sets `address` to its address.
+/// Opens a socket for a server, and sets `address` to the socket's address.
 async fn opened(address: &mut Listen) -> Listener {
     let wanted = address.address().unwrap();
     let listener = Listener::bind("test", "--test.address", wanted).await.unwrap();
@@ -69,7 +69,7 @@ pub(crate) async fn any_port() -> Listener {
     opened(&mut "127.0.0.1:0".parse().unwrap()).await
 }
 
-/// Settings with free ports and low limits.
+/// Returns settings with free ports and low limits.
 pub(crate) fn config() -> Config {
     let free: Listen = "127.0.0.1:0".parse().unwrap();
     let mut config = Config::default();
@@ -85,14 +85,14 @@ pub(crate) fn config() -> Config {
 }
 
 impl Node {
-    /// A chain with development accounts that produces a block every 5 ms.
+    /// Starts a chain with development accounts that produces a block every 5 ms.
     pub(crate) async fn native() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
         Self::start(folder, home, producing(Some(Duration::from_millis(5)))).await
     }
 
-    /// A chain that is marked as a development chain, and produces blocks on request.
+    /// Starts a chain that is marked as a development chain and produces blocks on request.
     pub(crate) async fn development() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut home = Home::init(folder.path(), &Genesis::development(GENESIS_TIME)).unwrap();
@@ -104,7 +104,7 @@ impl Node {
         Self::start_with(folder, home, options, config).await
     }
 
-    /// Like [`Self::native`], with changed settings.
+    /// Like [`Self::native`], but changes the settings first.
     pub(crate) async fn native_with(change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = native_home(folder.path());
@@ -127,7 +127,7 @@ impl Node {
         mut config: Config,
     ) -> Self {
         let (backend, mining) = (options.backend, options.mining.clone());
-        // As in the program, all sockets are opened first, so that every server knows the addresses of the others.
+        // As in the program, all sockets are opened first so that every server knows the addresses of the others.
         let http = opened(&mut config.json_rpc.address).await;
         let web_socket = opened(&mut config.json_rpc.ws_address).await;
         let rest = opened(&mut config.rest.address).await;
@@ -224,7 +224,7 @@ impl Node {
         self.folder.path()
     }
 
-    /// Shuts down the node and its servers; returns the home folder.
+    /// Shuts down the node and its servers, and returns the home folder.
     pub(crate) async fn stop(self) -> TempDir {
         let producer = self.following.map(|(follower, producer)| {
             drop(follower);

@@ -8,12 +8,12 @@ use chain::DEV_ACCOUNTS;
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Long enough that the base fee, which decreases with empty blocks, and the suggested priority fee stay above the
-/// minimum of the pool while a script runs.
+/// Long enough that the base fee, which decreases with each empty block, and the suggested priority fee stay above the
+/// pool's minimum while a script runs.
 const BLOCK_TIME: Duration = Duration::from_millis(200);
 
-/// Init code of a contract. Called without input, it stores 1 in slot 0 and logs `Stored(42)`; with input, it reverts
-/// with `nope`.
+/// Returns the init code of a contract. Called without input, the contract stores 1 in slot 0 and logs `Stored(42)`;
+/// with input, it reverts with `nope`.
 fn contract() -> Vec<u8> {
     let mut code = hex!("36603c57602a6000527f").to_vec();
     code.extend(keccak256("Stored(uint256)"));

@@ -1,4 +1,4 @@
-//! Tests of the command line: recorded sessions are replayed, the reference is compared with the flags, and commands
+//! Tests the command line: recorded sessions are replayed, the reference is compared with the flags, and commands
 //! for operators are run on home folders.
 
 mod client_commands;

@@ -26,7 +26,7 @@ impl Received {
         self.header("content-encoding") == Some("gzip")
     }
 
-    /// The decompressed body.
+    /// Returns the decompressed body.
     fn text(&self) -> String {
         assert_eq!(self.header("content-length"), Some(self.body.len().to_string().as_str()));
         if !self.is_compressed() {
@@ -64,7 +64,7 @@ async fn get(address: SocketAddr, accepted: &str, path: &str) -> Received {
     exchange(address, &request).await
 }
 
-/// A call whose result has this many bytes, and thus twice as many hex digits.
+/// Returns a call whose result has this many bytes, and thus twice as many hex digits.
 fn returning(bytes: u16) -> Value {
     let to = "0x00000000000000000000000000000000000c0de0";
     let code = format!("0x61{bytes:04x}6000f3");
@@ -133,7 +133,7 @@ async fn large_rest_responses_are_compressed_too() {
     assert!(compressed.is_compressed(), "{}", compressed.head);
     assert!(compressed.body.len() < plain.body.len());
     assert_eq!(compressed.text(), plain.text());
-    // A file that is stored compressed is decompressed for clients that do not accept compression.
+    // The file is stored compressed, so the node decompresses it for clients that do not accept compression.
     let path = "/swagger/swagger-ui.css";
     let compressed = get(node.rest, GZIP, path).await;
     assert!(compressed.is_compressed());

@@ -1,4 +1,4 @@
-//! Tests of REST, gRPC, CometBFT's RPC and `evmd query`, mostly over the sockets of a node with a development chain.
+//! Tests REST, gRPC, CometBFT's RPC and `evmd query`, mostly over the sockets of a node with a development chain.
 
 mod answers;
 mod base_fee;

@@ -1,4 +1,4 @@
-//! Tests of the development chain of `evmd init --dev` and of its methods.
+//! Tests the development chain of `evmd init --dev` and of its methods.
 
 mod setters;
 mod walk;
@@ -30,7 +30,7 @@ async fn receipt(node: &NodeProcess, hash: &Value) -> Value {
     node.endpoints().call("eth_getTransactionReceipt", json!([hash])).await
 }
 
-/// Calls of all methods that exist on development chains only.
+/// Returns calls of all methods that exist only on development chains.
 pub(crate) fn calls() -> Vec<(&'static str, Value)> {
     let (hash, account) = (B256::repeat_byte(1), Address::repeat_byte(0xac));
     vec![
@@ -186,7 +186,7 @@ async fn a_snapshot_restores_the_head_the_pool_and_the_clock() {
     let mined = node.call("eth_getTransactionReceipt", json!([pooled])).await;
     assert_eq!(mined["blockNumber"], "0x2");
     let before = u64::from_str_radix(&head["timestamp"].as_str().unwrap()[2..], 16).unwrap();
-    assert!(timestamp(&node).await - before < 1_000_000, "the clock is that of the snapshot");
+    assert!(timestamp(&node).await - before < 1_000_000, "the clock is restored from the snapshot");
     // Block 0 is older than the index, which is therefore rebuilt.
     node.call("anvil_mine", json!([300])).await;
     node.call("anvil_reset", json!([])).await;
@@ -234,7 +234,7 @@ async fn development_accounts_sign_and_receipts_are_there_when_the_call_returns(
         assert_eq!(receipt["blockNumber"], json!(format!("{number:#x}")), "{receipt}");
         assert_eq!(receipt["type"], "0x2");
     }
-    // With a nonce gap, the call returns at once. Both transactions are mined when the gap is closed.
+    // Because of the nonce gap, the call returns at once. When the gap is closed, both transactions are mined.
     let next = 20 / 3 + 1;
     let later = transfer(&node, accounts[1], json!({ "nonce": format!("{:#x}", next + 1) })).await;
     assert_eq!(receipt(&node, &later).await, Value::Null);

@@ -1,14 +1,14 @@
 //! Runs conformance fixtures in the format of execution-spec-tests, and imports whole chains.
 //!
-//! A small sample written by this project always runs. `.ci/fixtures` unpacks third-party fixtures; `cargo test
-//! -p evmd --test suite third_party_fixtures -- --ignored` then runs a part of them, or all of them if
-//! `EVMD_LONG_TESTS` is set: every state test, blockchain test, precompile test and chain (`chain.rlp` in a
-//! folder with `genesis.json`) below `EVMD_FIXTURES`.
+//! A small sample written by this project always runs. `.ci/fixtures` unpacks third-party fixtures. `cargo test -p evmd
+//! --test suite third_party_fixtures -- --ignored` then runs a part of them, or all of them if `EVMD_LONG_TESTS` is
+//! set: every state test, blockchain test, precompile test and chain (`chain.rlp` in a folder with `genesis.json`)
+//! below `EVMD_FIXTURES`.
 
 use crate::{common, fixtures};
 use std::path::Path;
 
-/// The default run takes one in this many files of each kind.
+/// The default run takes one of this many files of each kind.
 const SAMPLE_EVERY: usize = 25;
 
 fn check(root: &Path, every: usize) {

@@ -1,5 +1,5 @@
-//! Tests the fee history against its definition: for any transactions, every percentile is the one computed by sorting
-//! the receipts, and the result does not depend on how the history is stored.
+//! Tests the fee history against its definition: every percentile equals the one computed by sorting the receipts,
+//! whatever the transactions are and however the history is stored.
 
 use alloy_consensus::{
     Header, SignableTransaction, Transaction as _, TxEip1559, TxEip2930, TxEip7702, TxLegacy,
@@ -14,7 +14,7 @@ use transactions::Transaction;
 /// A transaction's type, gas price or fee cap above the base fee, priority fee, and gas used.
 type Mined = (u8, u64, u64, u64);
 
-/// Transactions with few different prices and priority fees, so that many are equal.
+/// Returns transactions with few different prices and priority fees, so that many are equal.
 fn mined() -> impl Strategy<Value = Mined> {
     let priority_fee = prop_oneof![0..4u64, 0..u64::MAX / 4];
     (0..4u8, 0..1000u64, priority_fee, prop_oneof![Just(21_000), 21_000..9_000_000u64])
@@ -36,7 +36,7 @@ fn transaction((kind, above, priority_fee, _): Mined, base_fee: u64) -> Transact
     }
 }
 
-/// geth's algorithm, applied to the effective gas price and the gas used in each receipt.
+/// Applies geth's algorithm to the effective gas price and the gas used in each receipt.
 fn naive(receipts: &[(u128, u64)], base_fee: u64, gas_used: u64, percentiles: &[f64]) -> Vec<u128> {
     let priority_fees = receipts.iter().map(|(price, gas)| (price - u128::from(base_fee), *gas));
     let mut sorted: Vec<_> = priority_fees.collect();
@@ -103,7 +103,7 @@ proptest! {
         }
         let (a, b) = (range.0.index(blocks.len()), range.1.index(blocks.len()));
         let (first, last) = (a.min(b), a.max(b));
-        // Twice, because the second response is computed from cached data of the first.
+        // The request is made twice because the second response is computed from data that the first one cached.
         for _ in 0..2 {
             let text = columns.answer(0, first as u64, last as u64, &percentiles).unwrap();
             let response: serde_json::Value = serde_json::from_slice(&text).unwrap();

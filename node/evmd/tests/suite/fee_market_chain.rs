@@ -1,5 +1,5 @@
 //! Compares the base fee of a running chain of 1,000 blocks of varying fullness, on several interfaces, with a model
-//! that shares no code with the node, and tests that inconsistent headers, geneses and stored blocks are refused.
+//! that shares no code with the node. Also tests that inconsistent headers, geneses and stored blocks are refused.
 
 use crate::client::Node;
 use crate::common::{CHAIN_ID, GENESIS_TIME, importing, producing, sign};
@@ -17,12 +17,12 @@ use storage::{BlockRecord, StateChanges};
 const BLOCKS: u64 = 1_000;
 /// Gas limit of a block: twenty plain transfers.
 const MAX_GAS: u64 = 420_000;
-/// One wei in the fixed-point numbers of the model, which have 18 decimal digits.
+/// One wei in the model's fixed-point numbers, which have 18 decimal digits.
 const ONE: u128 = 1_000_000_000_000_000_000;
-/// No transactions are sent while the next base fee, in wei, is above this, so that empty blocks lower it.
+/// While the next base fee, in wei, is above this, no transactions are sent, so that empty blocks lower it.
 const CEILING: u64 = 20_000_000_000;
 
-/// Random numbers for the workload: Marsaglia's xorshift.
+/// Generates random numbers for the workload with Marsaglia's xorshift.
 struct Random(u64);
 
 impl Random {
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// A genesis with a base fee of 4 gwei, a floor, and a minimum charge of 70 % of each gas limit.
+/// Returns a genesis with a base fee of 4 gwei, a floor, and a minimum charge of 70 % of each gas limit.
 fn genesis() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -58,7 +58,7 @@ impl Model {
         Self { base: 4_000_000_000 * ONE + 1, block_gas: 0 }
     }
 
-    /// Advances to the next block. `wanted` is the sum of the gas limits of its transactions, and `used` the gas used.
+    /// Advances to the next block. `wanted` is the sum of its transactions' gas limits, and `used` is the gas used.
     fn step(&mut self, wanted: u128, used: u128) {
         let target = u128::from(MAX_GAS) / 2;
         let distance = self.block_gas.abs_diff(target);
@@ -100,8 +100,8 @@ fn transfer(from: usize, nonce: u64, gas_limit: u64) -> Bytes {
     )
 }
 
-/// Sends bursts of up to 39 transfers, more than fit in a block, until the chain is long enough. Meanwhile, blocks are
-/// produced periodically.
+/// Sends bursts of up to 39 transfers, more than fit into a block, until the chain is long enough. Meanwhile, the node
+/// produces blocks periodically.
 async fn grow(node: &Node) {
     let (client, published) = (node.pipeline.client(), &node.pipeline.published);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -110,7 +110,7 @@ async fn grow(node: &Node) {
         let view = published.load();
         let quiet = view.head.next_base_fee > CEILING || random.below(3) == 0;
         let burst = if quiet { 0 } else { random.below(40) };
-        // Bursts with exact limits fill blocks completely; those with loose limits may be charged the minimum.
+        // Bursts with exact gas limits fill blocks completely; transfers with loose limits may be charged the minimum.
         let slack = if random.below(2) == 0 { 1 } else { 30_000 };
         let mut submitted = tokio::task::JoinSet::new();
         for _ in 0..burst {
@@ -128,7 +128,7 @@ async fn grow(node: &Node) {
     }
 }
 
-/// The output of `evmd query feemarket`.
+/// Returns the output of `evmd query feemarket`.
 fn query(node: &Node, subcommand: &str, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(["query", "feemarket", subcommand, "--node", &format!("http://{}", node.rest)])
@@ -181,7 +181,7 @@ async fn check_block(node: &Node, number: u64, model: &mut Model) -> u128 {
     used * 1_000 / u128::from(MAX_GAS)
 }
 
-/// Compares the base fees of the whole fee history.
+/// Compares the base fees in the whole fee history.
 async fn check_history(node: &Node, last: u64, fees: &[String]) {
     let history = node.call("eth_feeHistory", json!([last, format!("{last:#x}"), [50]])).await;
     assert_eq!(history["oldestBlock"], "0x1");
@@ -247,7 +247,7 @@ async fn chain_continues_after_a_restart_and_can_be_imported() {
     let view = home.view().unwrap();
     let last = view.number();
     export(&home, last, &file);
-    // Every base fee follows from the previous block, across restarts. The import checks all of them.
+    // Every base fee follows from the previous block, even across restarts. The import checks all of them.
     let copy = Home::init(&second, &genesis()).unwrap();
     Pipeline::start(&copy, importing(vec![file])).unwrap().join().unwrap();
     let copied = copy.view().unwrap();
@@ -255,7 +255,7 @@ async fn chain_continues_after_a_restart_and_can_be_imported() {
     assert_eq!(copied.head.modules, view.head.modules);
 }
 
-/// Exports a short chain, changes its last header by `spoil`, and imports it.
+/// Exports a short chain, changes its last header with `spoil`, and imports it.
 fn import_spoiled(spoil: impl Fn(&mut Header)) -> Result<(), Fault> {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
@@ -353,7 +353,7 @@ fn stored_fee_market_that_could_halt_is_refused_at_start() {
     let native = home.spec.native().unwrap();
     let whole =
         view.head.modules.as_deref().unwrap().record(native, 1, std::iter::empty(), Vec::new());
-    // Empty parameters, in which every divisor is zero, with a matching root.
+    // The row has empty parameters, in which every divisor is zero, and a matching root.
     let mut pairs = store::decode(&whole.row).unwrap();
     pairs.insert(store::key(store::PARAMS_KEY), Bytes::new());
     let zero = Record { row: store::encode(&pairs), ..Record::default() };

@@ -1,5 +1,5 @@
-//! Tests of chains with an older fork: a running node applies the rules of the fork to new transactions, and mines
-//! those that it accepts.
+//! Tests chains with an older fork: a running node applies the rules of the fork to new transactions, and mines those
+//! that it accepts.
 
 use crate::client::Node;
 use crate::common::{CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, producing, sign, wait_until};
@@ -14,7 +14,7 @@ use storage::StateRead;
 
 const RECIPIENT: Address = Address::repeat_byte(0x77);
 
-/// An Ethereum genesis that starts with Cancun and has the accounts of the development genesis.
+/// Returns an Ethereum genesis that starts with Cancun and has the accounts of the development genesis.
 fn cancun(prague_time: Option<u64>) -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -24,7 +24,7 @@ fn cancun(prague_time: Option<u64>) -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// A transaction with 1,000 non-zero bytes. It needs 37,000 gas in Cancun, and 61,000 in Prague.
+/// Returns a transaction with 1,000 non-zero bytes. It needs 37,000 gas in Cancun, and 61,000 in Prague.
 fn calldata(nonce: u64, gas_limit: u64) -> Bytes {
     sign(
         0,
@@ -71,7 +71,7 @@ fn cancun_chain_mines_calldata_below_the_floor_of_prague_and_refuses_set_code() 
 #[tokio::test(flavor = "multi_thread")]
 async fn estimate_at_the_last_block_before_a_fork_is_admitted() {
     let folder = tempfile::tempdir().unwrap();
-    // The head is block 0, and a block produced now belongs to Prague. None is produced for an hour.
+    // The head is block 0. A block produced now would belong to Prague, but none is produced for an hour.
     let home = Home::init(folder.path(), &cancun(Some(GENESIS_TIME + 1_000))).unwrap();
     let node = Node::start(folder, home, producing(Some(Duration::from_secs(3_600)))).await;
     let input = Bytes::from(vec![1; 1_000]);

@@ -10,8 +10,8 @@ use chain::{Chain, evmd, post, rest_at, succeeded, text};
 use serde_json::json;
 use std::path::Path;
 
-/// Held by each test of these modules. Between fork and exec, a child process of one test would hold a descriptor of
-/// the lock file of a home folder that another test is opening, which would then be found locked.
+/// Each test of these modules holds this lock. Otherwise, between fork and exec, a child process of one test could hold
+/// a descriptor of the lock file of a home folder that another test opens, and that test would find it locked.
 static SERIAL: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +20,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let mut chain = Chain::new();
     chain.start();
 
-    // Parameters that could halt the chain are refused by the command.
+    // The command refuses parameters that could halt the chain.
     let refused = chain.tx(&[
         "gov",
         "submit-proposal",
@@ -51,7 +51,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let gov = "bank balances cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn";
     assert_eq!(chain.get(gov)["balances"][0]["amount"], "10000000");
 
-    // An account that is not a validator cannot vote: its transaction is mined, and fails.
+    // An account that is not a validator cannot vote: its transaction is mined, but fails.
     let stranger = chain.mined(&["gov", "vote", "1", "no", "--from", "bob", "--gas", "200000"]);
     assert_eq!(
         (&stranger["codespace"], &stranger["code"]),
@@ -71,8 +71,8 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     let deciding = chain.deciding(&ended, voted);
     wait_until("there are two more blocks", || chain.height() >= deciding + 2);
     let old = chain.block(deciding - 1).1;
-    // The new rules lower the base fee by at most a sixteenth, and the old ones by an eighth after an empty block. The
-    // previous block may contain the vote, so it is not always empty.
+    // The new rules lower the base fee by at most a sixteenth; the old ones lower it by an eighth after an empty block.
+    // The previous block may contain the vote, so it may not be empty.
     let lowered = old - chain.block(deciding).1;
     assert!(lowered > old / 16 && lowered <= old / 8 + 1, "the deciding block has the old rules");
     assert_eq!(chain.block(deciding + 1).1, 2_000_000_000 - 2_000_000_000 / 16);
@@ -103,7 +103,7 @@ async fn parameters_change_by_a_vote_over_the_command_line() {
     assert_eq!(again, ended);
     assert_eq!(chain.get("feemarket params")["params"]["base_fee_change_denominator"], 16);
 
-    // Another node has the same result after executing the blocks.
+    // Another node that executes the blocks has the same result.
     chain.kill();
     let file = chain.folder.path().join("chain.rlp");
     let other = chain.folder.path().join("other");

@@ -1,4 +1,4 @@
-//! Tests of clients that close their sending side after a request and wait for the response.
+//! Tests clients that close their sending side after a request and wait for the response.
 
 use crate::client::{MAX_WAIT, Node};
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Sends a request and closes the sending side; returns all bytes that are received.
+/// Sends a request and closes the sending side. Returns all bytes that are received.
 async fn exchange_half_closed(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let mut received = Vec::new();
-    // An abandoned connection may be reset.
+    // The node may reset an abandoned connection.
     let _ = stream.read_to_end(&mut received).await;
     String::from_utf8(received).unwrap()
 }
@@ -32,14 +32,14 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// A call that runs this code.
+/// Returns a call that runs this code.
 fn call(code: &str) -> Value {
     let to = "0x00000000000000000000000000000000000c0de0";
     let params = json!([{ "to": to, "gas": "0xffffffffffff" }, "latest", { to: { "code": code } }]);
     json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params })
 }
 
-/// The body of a response, which must be complete.
+/// Returns the body of a response, which must be complete.
 fn body(received: &str) -> &str {
     let (head, body) = received.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{received:?}"));
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");

@@ -12,11 +12,11 @@ use std::{
 };
 use testkit::MAX_WAIT;
 
-/// The time at which the clock of the node was stopped (`None` while it runs), and the total duration of earlier stops.
+/// When the node's clock was stopped (`None` while it runs), and the total duration of earlier stops.
 static STOPPED: Mutex<(Option<Duration>, Duration)> = Mutex::new((None, Duration::ZERO));
 
-/// The clock of the machine without the time during which it was stopped. While it is stopped, the engine produces no
-/// blocks.
+/// The machine's clock without the time during which this clock was stopped. While it is stopped, the engine produces
+/// no blocks.
 struct Stoppable;
 
 impl TimeSource for Stoppable {
@@ -36,11 +36,11 @@ fn stop_clock() {
 
 fn continue_clock() {
     let mut stopped = STOPPED.lock().unwrap();
-    let since = stopped.0.take().expect("it is stopped");
+    let since = stopped.0.take().expect("the clock is stopped");
     stopped.1 += SystemTimeSource.monotonic() - since;
 }
 
-/// Requests both paths until they return this status; returns the last response of `/health`.
+/// Requests both paths until they return this status. Returns the last response of `/health`.
 async fn wait_for_status(node: &Node, expected: u16) -> Value {
     let begun = Instant::now();
     loop {
@@ -64,7 +64,7 @@ async fn stalled_pipeline_is_unhealthy_until_it_resumes() {
     stop_clock();
     let reason = wait_for_status(&node, 503).await;
     assert_eq!(reason["headStalled"], true, "{reason}");
-    // Published data can still be read.
+    // Published data can still be read while the node is not ready.
     node.call("eth_blockNumber", serde_json::json!([])).await;
     continue_clock();
     wait_for_status(&node, 200).await;

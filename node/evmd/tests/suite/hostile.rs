@@ -1,9 +1,9 @@
 //! Tests attackers with a small budget on a chain with honest users.
 //!
-//! Each attacker owns one ether and tries to exhaust one resource: first alone, then all attackers at once.
-//! An honest request may only be refused if the attackers paid at least as much as it offered. For free
-//! resources (filters and subscriptions), the client that uses the most is refused first, so an honest user
-//! with few of them is never refused.
+//! Each attacker owns one ether and tries to exhaust one resource: first alone, then all attackers at once. An honest
+//! request may only be refused if the attackers paid at least as much as it offered. Filters and subscriptions are
+//! free, so the node first evicts those of the client that uses the most; an honest user with few of them is never
+//! refused.
 //!
 //! The long run has 10,000 blocks and prints the same table: `EVMD_LONG_TESTS=1 cargo test --release -p evmd
 //! --test suite hostile -- --nocapture`
@@ -20,15 +20,15 @@ use free::Free;
 use honest::{Honest, KINDS, Record};
 use world::{ETHER, World};
 
-/// Number of blocks of the long run and of the default run.
+/// Number of blocks of the long run, and of the default run.
 const LONG_BLOCKS: u64 = 10_000;
 const BLOCKS: u64 = 200;
 /// Minimum number of steps of each attack, because some attacks cause many blocks per step.
 const MIN_STEPS: u64 = 14;
-/// Blocks to wait before the next attack, until the transactions of the previous one have left the pool.
+/// Number of blocks to wait before the next attack, so that the transactions of the previous one have left the pool.
 const REST_BLOCKS: u64 = 3;
 
-/// The result of one attack, or of all together.
+/// The result of one attack, or of all attacks together.
 struct Outcome {
     name: String,
     paid: U256,
@@ -38,7 +38,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// A row of the table: the refusals of honest users and the stored bytes, per ether.
+    /// Prints a row of the table: the refusals of honest users, and the stored bytes per ether.
     fn print(&self, calm_bytes_per_step: f64) {
         let paid = self.paid.to::<u128>() as f64 / ETHER as f64;
         let refused: u64 = self.records.iter().map(|record| record.refused).sum();
@@ -136,7 +136,7 @@ async fn honest_requests_are_refused_only_if_the_attackers_pay_more() {
     let violations: Vec<_> = outcomes.iter().chain([&calm]).flat_map(Outcome::violations).collect();
     assert_eq!(violations, Vec::<String>::new());
     for record in &calm.records {
-        assert!(record.asked > 0 && record.refused == 0, "there was no attack: {record:?}");
+        assert!(record.asked > 0 && record.refused == 0, "without an attack: {record:?}");
     }
     scenario.world.node.stop().await;
 }
@@ -150,7 +150,7 @@ async fn client_that_uses_most_free_resources_is_refused_first() {
     let mut free = Free::default();
     let mut records = [(); 4].map(|()| Record::begin(U256::ZERO));
     for step in 1..=steps {
-        // Honest transactions produce the blocks that the filters and subscriptions report.
+        // Honest transactions cause the blocks that the filters and subscriptions report.
         scenario.honest.act(&scenario.world, step, &mut records, || U256::ZERO).await;
         free.act(&scenario.world).await;
     }

@@ -1,5 +1,5 @@
-//! Tests imports of chains from files: valid chains are imported up to their last block, invalid blocks are refused
-//! with a reason, and neither they nor later blocks are stored.
+//! Tests imports of chains from files: valid chains are imported up to their last block, and invalid blocks are refused
+//! with a reason. Neither invalid blocks nor later ones are stored.
 
 use crate::common::{exported_chain, fixtures, import, native_home};
 use alloy_primitives::{B256, Bytes, b256, keccak256};
@@ -52,7 +52,7 @@ fn files_that_overlap_are_imported_by_one_command() {
     let blocks = decode(&chain);
     fs::write(&first, encode(&blocks[..6])).unwrap();
     fs::write(&second, encode(&blocks[3..])).unwrap();
-    // When the second file is read, the pipeline may or may not have published the first blocks.
+    // The pipeline may or may not have published the first blocks when the second file is read.
     for attempt in 0..5 {
         let home = native_home(&folder.path().join(attempt.to_string()));
         import(&home, vec![first.clone(), second.clone(), first.clone()]).unwrap();
@@ -67,7 +67,7 @@ fn files_that_overlap_are_imported_by_one_command() {
     assert!(error.contains("competing blocks are refused"), "{error}");
 }
 
-/// The results of all lookups in the index of a chain, through the view at its head.
+/// Returns the results of all lookups in the index of a chain, through the view at its head.
 fn lookups(home: &Home) -> Vec<String> {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -102,7 +102,7 @@ fn rebuilt_index_returns_the_same_results() {
     let results = lookups(&home);
     assert!(results.iter().any(|result| result.contains(", 0)")), "transactions were found");
     drop(home);
-    // A damaged index is refused, and rebuilt with the same contents.
+    // A damaged index is refused. It can be rebuilt with the same contents.
     fs::write(path.join("index").join("data.mdb"), b"not an index").unwrap();
     Home::open(&path).unwrap_err();
     let home = Home::reindex(&path).unwrap();
@@ -113,7 +113,7 @@ fn rebuilt_index_returns_the_same_results() {
     assert_eq!(lookups(&Home::open(&path).unwrap()), results);
 }
 
-/// Imports the chain after changing its fourth block; returns the error and the remaining head.
+/// Imports the chain after changing its fourth block. Returns the error and the remaining head.
 fn import_changed(change: impl FnOnce(&mut Block)) -> (String, u64) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.rlp");
@@ -146,8 +146,8 @@ fn invalid_block_is_refused_with_its_field_and_not_stored() {
     }
 }
 
-/// The summary counts exactly the stored blocks: not fewer because stages were still working, and not the
-/// refused block.
+/// The summary counts exactly the stored blocks: it neither omits blocks because stages were still working nor counts
+/// the refused block.
 #[test]
 fn summary_of_a_failed_import_counts_imported_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn second_process_is_refused_with_the_pid_of_the_first() {
     assert!(error.contains(&std::process::id().to_string()), "{error}");
 }
 
-/// Number of blocks, each of more than 400 bytes: in total more than the small map can hold, whatever the size of the
+/// Number of blocks. Each has more than 400 bytes, so together they exceed the small map, whatever the size of the
 /// commits is.
 const SMALL_MAP_BLOCKS: u64 = 512;
 

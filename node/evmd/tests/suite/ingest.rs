@@ -1,4 +1,4 @@
-//! Tests of raw transactions over TCP: every accepted one is mined exactly once, and invalid input is answered.
+//! Tests raw transactions over TCP: every accepted one is mined exactly once, and invalid input is answered.
 
 use crate::common::{native_home, producing, transfer, wait_until};
 use alloy_primitives::{Address, B256, Bytes, keccak256};
@@ -48,7 +48,7 @@ impl Client {
     }
 }
 
-/// The number of times that each transaction of the chain was mined.
+/// Returns how many times each transaction of the chain was mined.
 fn mined(pipeline: &Pipeline) -> HashMap<B256, u32> {
     let view = pipeline.published.load();
     let blocks = view.blocks().unwrap();
@@ -83,7 +83,7 @@ fn twenty_thousand_transfers_are_mined_exactly_once() {
                     client.send(raw);
                 }
                 for raw in &raw {
-                    assert_eq!(client.response(), Ok(keccak256(raw)), "answers keep the order");
+                    assert_eq!(client.response(), Ok(keccak256(raw)), "responses keep the order");
                 }
             })
         })
@@ -128,12 +128,12 @@ fn invalid_frames_are_answered_and_valid_ones_still_served() {
     assert_eq!(client.response(), Ok(keccak256(&valid)));
     assert_eq!(client.response().unwrap_err(), "already known");
 
-    // A frame that is too large to skip ends the connection with a reason.
+    // After a frame that is too large to skip, the node sends the reason and closes the connection.
     client.0.write_all(&u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes()).unwrap();
     assert!(client.response().unwrap_err().contains("limit 1048576"));
     assert!(client.is_closed());
 
-    // The first bytes of an HTTP request state a frame of more than a gigabyte.
+    // Read as a length, the first bytes of an HTTP request announce a frame of more than a gigabyte.
     let mut http = Client::connect(pipeline.ingest_address.unwrap());
     http.0.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert!(http.response().is_err());

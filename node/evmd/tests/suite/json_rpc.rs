@@ -1,4 +1,4 @@
-//! Tests of JSON-RPC over sockets. Each test starts its own node.
+//! Tests JSON-RPC over sockets. Each test starts its own node.
 
 mod audit;
 mod bad_input;

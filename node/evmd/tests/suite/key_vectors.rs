@@ -1,5 +1,5 @@
-//! Tests with third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of
-//! `EVMD_FIXTURES`. The vectors of this project are in the unit tests of the code.
+//! Tests third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of `EVMD_FIXTURES`.
+//! The vectors of this project are in the unit tests of the code.
 
 use crate::common::fixtures;
 use alloy_primitives::hex;
@@ -13,7 +13,7 @@ fn text(name: &str) -> String {
     fs::read_to_string(fixtures("keys").join(name)).unwrap()
 }
 
-/// The list in a gzip-compressed JSON file.
+/// Reads the list in a gzip-compressed JSON file.
 fn list(name: &str) -> Vec<Value> {
     let file = fs::File::open(fixtures("keys").join(name)).unwrap();
     let list: Vec<Value> = serde_json::from_reader(GzDecoder::new(BufReader::new(file))).unwrap();
@@ -89,11 +89,11 @@ fn derivation_follows_bip_32() {
     assert!(checked > 10, "{checked}");
 }
 
-/// The strings of the list after the line that starts with `after`.
+/// Returns the strings of the list after the line that starts with `after`.
 fn listed<'t>(text: &'t str, after: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(after)).skip(1);
     let items = lines.skip_while(|line| line.is_empty()).take_while(|line| line.starts_with('*'));
-    // Items in another form, which state a byte in hex, are skipped.
+    // Items in a different form, which contain a byte in hex, are skipped.
     let string = |line: &'t str| line.strip_prefix("* <tt>")?.split_once("</tt>").map(|(s, _)| s);
     items.filter_map(string).collect()
 }
@@ -112,7 +112,7 @@ fn bech32_follows_bip_173() {
         assert_eq!(decode_any(string), Err(Bech32Error::Checksum), "{string}");
     }
     for string in listed(&bech32, "The following string are not valid Bech32") {
-        // The only error of this string is a length above 90, which Cosmos chains allow.
+        // The only error in this string is its length above 90, which Cosmos chains allow.
         if !string.starts_with("an84characters") {
             assert!(decode_any(string).is_err(), "{string}");
         }
@@ -134,7 +134,7 @@ fn addresses_of_keys_have_the_expected_checksum() {
 fn keystores_of_other_wallets_are_decrypted() {
     for case in list("ethers-wallets.json.gz") {
         let content = case["content"].as_str().unwrap();
-        // The wallets of the Ethereum presale of 2014 have a different format.
+        // The wallets of the 2014 Ethereum presale have a different format.
         if case["type"] != "keystore" {
             let refused = keystore::decrypt(content, "").unwrap_err().to_string();
             assert_eq!(refused, "not a keystore file: no version");

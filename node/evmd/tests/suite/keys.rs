@@ -23,7 +23,7 @@ const PUBLIC_HEX: &str = "038318535b54105d4a7aae60c08fc45f9687181b4fdfc625bd1a75
 const PUBLIC_JSON: &str = r#"{"@type":"/cosmos.evm.crypto.v1.ethsecp256k1.PubKey","key":"A4MYU1tUEF1Keq5gwI/EX5aHGBtP38YlvRp1P6c5f+11"}"#;
 const PASSPHRASE: &str = "correct horse";
 
-/// A separate home folder, and the commands that run in it.
+/// A separate home folder, in which commands run.
 struct Keys {
     home: tempfile::TempDir,
     backend: &'static str,
@@ -151,7 +151,7 @@ fn add_creates_recovers_and_stores_keys() {
     let words = done.err.lines().last().unwrap();
     assert_eq!(words.split(' ').count(), 24);
     let address = keys.ok(&["show", "fresh", "-a"], &[]);
-    // The mnemonic that was shown recovers the stored key.
+    // The displayed mnemonic recovers the stored key.
     let again = keys.ok(&["add", "x", "--recover", "--dry-run"], &[words]);
     assert!(again.contains(address.trim()), "{again}");
 
@@ -261,7 +261,7 @@ fn the_file_backend_keeps_its_secrets() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(left.len(), 2, "the keyring and its lock: {left:?}");
+    assert_eq!(left.len(), 2, "only the keyring and its lock remain: {left:?}");
 }
 
 #[test]
@@ -426,8 +426,8 @@ fn debug_shows_formats_of_addresses_and_keys() {
     );
 }
 
-/// A function that runs code in an interpreter. The interpreter must be able to run `probe`, which loads a wallet
-/// library.
+/// Returns a function that runs code in an interpreter. The interpreter must be able to run `probe`, which loads a
+/// wallet library.
 fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl Run {
     let run = move |code: &str, args: &[&Path]| {
         let output = Command::new(program).arg(flag).arg(code).args(args).output().ok()?;
@@ -438,12 +438,12 @@ fn interpreter(program: &'static str, flag: &'static str, probe: &str) -> impl R
     run
 }
 
-/// Runs code with paths as arguments; returns its standard output, or `None` if it fails.
+/// Runs code with paths as arguments. Returns its standard output, or `None` if it fails.
 trait Run: Fn(&str, &[&Path]) -> Option<String> {}
 impl<F: Fn(&str, &[&Path]) -> Option<String>> Run for F {}
 
-/// Exchanges keystores with another wallet in both directions. `read` prints the key of a file; `write` writes
-/// a keystore of the key of 32 bytes 0x11 to a file.
+/// Exchanges keystores with another wallet in both directions. `read` prints the key in a file; `write` writes a file
+/// with a keystore of the key that consists of 32 bytes 0x11.
 fn exchange(run: impl Run, read: &str, write: &str) {
     let keys = Keys::with_alice("test", &[]);
     for kdf in ["scrypt", "pbkdf2"] {
@@ -460,8 +460,8 @@ fn exchange(run: impl Run, read: &str, write: &str) {
     }
 }
 
-/// Exchanges mnemonics with another wallet in both directions. `key` prints the private key of the mnemonic in
-/// a file; `phrase` writes a new mnemonic to a file.
+/// Exchanges mnemonics with another wallet in both directions. `key` prints the private key of the mnemonic in a file;
+/// `phrase` writes a new mnemonic to a file.
 fn exchange_phrases(run: &impl Run, key: &str, phrase: &str) {
     let keys = Keys::new("test");
     let file = keys.file("phrase");
@@ -507,7 +507,7 @@ fn keystores_are_compatible_with_ethers() {
     exchange_phrases(&node, &format!("{start}{key}"), &format!("{start}{phrase}"));
     let read = "const text=fs.readFileSync(file,'utf8');\
                 console.log(Wallet.fromEncryptedJsonSync(text,'correct horse').privateKey)";
-    // ethers writes only keystores with scrypt.
+    // ethers only writes keystores with scrypt.
     let write =
         "fs.writeFileSync(file,new Wallet('0x'+'11'.repeat(32)).encryptSync('correct horse'))";
     exchange(node, &format!("{start}{read}"), &format!("{start}{write}"));

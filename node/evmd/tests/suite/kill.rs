@@ -1,4 +1,4 @@
-//! Kills imports repeatedly (SIGKILL): the head never moves back, and the final head is that of an import without
+//! Kills imports repeatedly (SIGKILL): the head never moves back, and the final head equals that of an import without
 //! kills.
 
 use crate::common::{exported_chain, fixtures, import};
@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Kills the import `kills` times, then lets it finish; returns the head.
+/// Kills the import `kills` times, then lets it finish. Returns the head.
 fn import_with_kills(chain: &Path, home: &Path, duration: Duration, kills: u32) -> B256 {
     let mut reached = 0;
     for round in 1..=kills {
-        // The kills are distributed over the duration of a whole import.
+        // The kills are spread over the duration of a whole import.
         let fraction = f64::from((round * 7) % kills) / f64::from(kills) + 0.013;
         let mut process = evmd(home, chain).spawn().unwrap();
         std::thread::park_timeout(duration.mul_f64(fraction));

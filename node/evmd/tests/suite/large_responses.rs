@@ -10,11 +10,11 @@ use tokio::{
 
 /// Maximum number of calls in a batch of these tests.
 const MAX_BATCH: usize = 200;
-/// Receive buffer of a client that reads slowly, close to the kernel's minimum.
+/// Receive buffer of a client that reads slowly, in bytes. It is close to the kernel's minimum.
 const TINY_BUFFER: u32 = 2048;
-/// Numbers of responses in a batch: around those at which hyper's buffer of 16 pieces is full, and large ones.
+/// Numbers of responses in a batch: small ones, some around 16, at which hyper's buffer is full, and large ones.
 const COUNTS: [usize; 9] = [1, 2, 8, 9, 16, 17, 33, 64, 200];
-/// Bytes that a call returns. A result whose hex text has 16 KiB or more is a separate piece.
+/// Numbers of bytes that a call returns. A result whose hex text has 16 KiB or more is a separate piece.
 const SIZES: [usize; 5] = [500, 8_150, 8_200, 16_500, 50_000];
 
 async fn node(threads: usize) -> Node {
@@ -25,7 +25,7 @@ async fn node(threads: usize) -> Node {
     .await
 }
 
-/// An `eth_call` of code that returns this many zero bytes.
+/// Returns an `eth_call` of code that returns this many zero bytes.
 fn call(id: usize, bytes: usize) -> String {
     // PUSH3 bytes, PUSH0, RETURN.
     let code = format!("0x62{bytes:06x}5ff3");
@@ -39,7 +39,7 @@ fn response(id: usize, bytes: usize) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x{}"}}"#, "00".repeat(bytes))
 }
 
-/// A batch of calls that return this many bytes each, and its response.
+/// Returns a batch of calls that each return the number of bytes in `sizes`, and the expected response.
 fn batch(sizes: &[usize]) -> (String, String) {
     let list = |item: fn(usize, usize) -> String| {
         let items: Vec<_> = sizes.iter().enumerate().map(|(id, bytes)| item(id, *bytes)).collect();
@@ -80,13 +80,13 @@ async fn expect(stream: &mut (impl AsyncRead + Unpin), expected: &str, what: &st
     assert!(body == expected.as_bytes(), "{what}: {} of {} bytes", body.len(), expected.len());
 }
 
-/// Checks with a small call, which has its own id, that responses still match requests.
+/// Sends a small call with its own id to check that responses still match requests.
 async fn expect_small(stream: &mut TcpStream, id: usize, what: &str) {
     stream.write_all(&request(&call(id, 1))).await.unwrap();
     expect(stream, &response(id, 1), what).await;
 }
 
-/// Sends a batch of equal calls for each number and size, on a new connection and on a shared one.
+/// Sends a batch of equal calls for each count and size, on a new connection and on a shared one.
 async fn batches_arrive(threads: usize) {
     let node = node(threads).await;
     let mut shared = connect(node.json_rpc, false).await;

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Folders and files with limits that apply to clients: the crate, and the path in its `src`.
+/// Folders and files with limits that apply to clients: each entry has the crate, and the path in its `src`.
 const SEARCHED: [&str; 13] = [
     "budget",
     "cosmos-api",
@@ -24,7 +24,7 @@ const SEARCHED: [&str; 13] = [
     "server",
 ];
 
-/// Maxima that a client cannot reach, with the reason.
+/// `MAX` constants that are not limits for clients, with the reasons.
 const NOT_LIMITS: [(&str, &str, &str); 19] = [
     ("server/connection/write_turns.rs", "MAX_PIECES", "pieces of a response in one system call"),
     ("rpc/front/websocket/output.rs", "MAX_SLICES", "pieces of a message in one system call"),
@@ -52,7 +52,7 @@ const SETTINGS: [&str; 8] =
     ["max-", "rate-", "account-", "global-", "-cap", "-timeout-ms", "-timeout-s", "lifetime-s"];
 
 /// Collects the constants with `MAX` in their names: file and name, and value. Constants that start with `MAX_INLINE_`
-/// are left out, because they do not limit clients: they decide on which thread a call runs.
+/// are left out because they do not limit clients: they decide on which thread a call runs.
 fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), String>) {
     if folder.is_dir() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -76,7 +76,7 @@ fn constants(folder: &Path, root: &Path, found: &mut BTreeMap<(String, String), 
     }
 }
 
-/// The first two cells of each row in the document: a constant or a setting, and its value.
+/// Returns the first two cells of each row in the document: a constant or a setting, and its value.
 fn rows(page: &str) -> Vec<(String, String)> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
@@ -149,7 +149,7 @@ fn limits_are_documented_with_their_values() {
     }
 }
 
-/// Settings with one of these prefixes or suffixes that do not limit clients.
+/// Settings that have one of these prefixes or suffixes but do not limit clients.
 const NOT_LIMIT_SETTINGS: [&str; 1] = ["engine.max-clock-step-s"];
 
 #[test]

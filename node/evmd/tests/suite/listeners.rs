@@ -1,4 +1,4 @@
-//! Tests of the rules of all servers: hosts, origins, and the sharing of resources between clients.
+//! Tests the rules that apply to all servers: hosts, origins, and how clients share resources.
 
 use crate::{
     client::{MAX_WAIT, Node, any_port, exchange},
@@ -20,14 +20,14 @@ use tokio::{
 /// The address of another client on this machine.
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// Connects from an address of this machine.
+/// Connects from the given address of this machine.
 async fn connect_from(source: IpAddr, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(source, 0)).unwrap();
     socket.connect(to).await.unwrap()
 }
 
-/// Sends a request; returns everything that is received until the connection is closed.
+/// Sends a request. Returns everything that is received until the connection is closed.
 async fn response(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
@@ -39,7 +39,7 @@ fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n")
 }
 
-/// The value of a metric about a resource that clients share.
+/// Returns the value of a metric about a resource that clients share.
 async fn metric(node: &Node, name: &str, resource: &str) -> u64 {
     let request = get("/metrics", "Host: localhost\r\n");
     let (_, text) = exchange(node.metrics, request.as_bytes()).await;
@@ -94,7 +94,7 @@ async fn every_server_checks_hosts_and_origins() {
     node.stop().await;
 }
 
-/// One address uses all JSON-RPC connections; another one is still served.
+/// One address uses all JSON-RPC connections, and another one is still served.
 #[tokio::test]
 async fn other_clients_are_served_if_one_uses_all_connections() {
     let node = Node::native_with(|config| config.json_rpc.max_connections = 4).await;
@@ -112,7 +112,7 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
     let stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let served = response(stream, &get("/", "Host: localhost\r\n")).await;
     assert!(served.starts_with("HTTP/1.1 200"), "{served}");
-    // Exactly one of the first connections was closed for the new client.
+    // The node has closed exactly one of the first connections for the new client.
     let mut reading = tokio::task::JoinSet::new();
     for mut stream in open {
         reading.spawn(async move {
@@ -128,7 +128,7 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
     node.stop().await;
 }
 
-/// One address sends 20 incomplete bodies. The call of another client is answered, and memory stays below the
+/// One address sends 20 incomplete bodies. The node still answers a call of another client, and memory stays below the
 /// limit.
 #[tokio::test]
 async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
@@ -145,11 +145,11 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     for _ in 0..20 {
         let mut stream = connect_from(OTHER, node.json_rpc).await;
         stream.write_all(head(BODY).as_bytes()).await.unwrap();
-        // A refused body is not read to its end.
+        // The node does not read a refused body to its end.
         let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
         open.push(stream);
     }
-    // A call of another client needs memory that the first client uses.
+    // A call of another client needs memory that the first client occupies.
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let body = format!("{call}{}", " ".repeat(BODY - call.len()));
     let stream = TcpStream::connect(node.json_rpc).await.unwrap();
@@ -189,7 +189,7 @@ async fn clients_behind_a_trusted_proxy_have_separate_limits() {
     node.stop().await;
 }
 
-/// The memory of the head of a request is not accounted to the client, so its size is limited.
+/// The memory of a request head is not charged to the client, so the size of the head is limited.
 #[tokio::test]
 async fn request_head_is_limited() {
     const LIMIT: usize = 32 * 1024;
@@ -207,7 +207,7 @@ async fn request_head_is_limited() {
     node.stop().await;
 }
 
-/// One address uses all ingest connections; a frame of another one is answered.
+/// One address uses all ingest connections, and a frame from another one is still answered.
 #[test]
 fn other_ingest_clients_are_served_if_one_uses_all_connections() {
     let folder = tempfile::tempdir().unwrap();

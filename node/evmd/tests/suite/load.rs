@@ -1,6 +1,6 @@
-//! Load on a running node: a thousand senders submit transactions, some of which leave nonce gaps, are replacements,
-//! are underpriced or are invalid. A simple model predicts which transactions are refused, with the reason, and which
-//! ones are mined, once each.
+//! Puts load on a running node: a thousand senders submit transactions, some of which leave nonce gaps, are
+//! replacements, are underpriced or are invalid. A simple model predicts which transactions are refused, with the
+//! reason, and which ones are mined, once each.
 
 mod script;
 mod wallets;
@@ -23,19 +23,19 @@ use std::{
 use storage::StateRead;
 use wallets::{RECIPIENT, Wallet, transfer};
 
-/// Number of transactions of the default run and, if `EVMD_LONG_TESTS` is set, of the long one.
+/// Number of transactions in the default run and, if `EVMD_LONG_TESTS` is set, in the long one.
 const SUBMISSIONS: usize = 100_000;
 const SUBMISSIONS_LONG: usize = 500_000;
 const SENDERS: usize = 1_000;
-/// Number of connections, each with its share of the senders.
+/// Number of connections. The senders are divided among them.
 const CONNECTIONS: usize = 4;
 /// Number of submissions per write.
 const BURST: usize = 64;
 /// Initial balance of each sender, in tokens.
 const FUNDS: u64 = 90;
 
-/// The development genesis with a base fee that a hundred full blocks hardly change, so that it stays below the fee
-/// caps of the script.
+/// Returns the development genesis with a base fee that a hundred full blocks hardly change, so that it stays below the
+/// fee caps of the script.
 fn genesis() -> Genesis {
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -44,12 +44,12 @@ fn genesis() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// A chain on which the wallets have funds.
+/// Initializes a chain on which the wallets have funds.
 fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     let mut home = Home::init(folder, &genesis()).unwrap();
     home.config.mempool.min_tip = MIN_TIP;
     home.config.mempool.account_queue = ACCOUNT_QUEUE;
-    // The model does not include a full pool.
+    // The model does not cover a full pool.
     home.config.mempool.global_slots = SUBMISSIONS_LONG;
     home.config.mempool.global_queue = SUBMISSIONS_LONG;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(20)))).unwrap();
@@ -60,7 +60,7 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
         .map(|(nonce, wallet)| {
             let funding = transfer(nonce, crate::common::FEE_CAP * 5, u128::from(MIN_TIP));
             let to = alloy_primitives::TxKind::Call(wallet.address);
-            // Each of ten development accounts, which have 10,000 tokens, funds a hundred wallets.
+            // Ten development accounts, with 10,000 tokens each, fund a hundred wallets each.
             let (from, nonce) = ((nonce % 10) as usize, nonce / 10);
             crate::common::sign(from, alloy_consensus::TxEip1559 { to, value, nonce, ..funding })
         })
@@ -78,7 +78,7 @@ fn funded_home(folder: &Path, wallets: &[Wallet]) -> Home {
     home
 }
 
-/// The scripts of all wallets, generated on [`CONNECTIONS`] threads.
+/// Generates the scripts of all wallets on [`CONNECTIONS`] threads.
 fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     let each = submissions / wallets.len();
     let parts = wallets.chunks(wallets.len().div_ceil(CONNECTIONS));
@@ -97,14 +97,14 @@ fn scripts(wallets: &[Wallet], submissions: usize) -> Vec<Script> {
     })
 }
 
-/// Interleaves scripts randomly; the order within each script is kept.
+/// Interleaves scripts randomly, and keeps the order within each script.
 fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
     let mut random = Random(seed);
     let mut rests: Vec<_> = scripts.iter().map(|script| script.lines.iter()).collect();
     let mut lines = Vec::new();
     while !rests.is_empty() {
         let at = random.below(rests.len() as u64) as usize;
-        // A few consecutive transactions of one wallet, as wallets send them.
+        // Takes a few consecutive transactions of one wallet, as wallets send them.
         let run = 1 + random.below(8) as usize;
         lines.extend(rests[at].by_ref().take(run));
         if rests[at].len() == 0 {
@@ -114,8 +114,8 @@ fn shuffled(scripts: &[Script], seed: u64) -> Vec<&Line> {
     lines
 }
 
-/// Submits transactions over one connection, and compares each response with the model. Returns the number of responses
-/// for each reason of a refusal, and for `accepted`.
+/// Submits transactions over one connection, and compares each response with the model. Returns how many transactions
+/// were refused for each reason, and how many were `accepted`.
 fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize> {
     let mut sender = Frames::connect(address);
     let mut reader = sender.twin();
@@ -139,7 +139,7 @@ fn submit(address: SocketAddr, lines: &[&Line]) -> BTreeMap<&'static str, usize>
     })
 }
 
-/// The number of times that each transaction was mined after block `first`.
+/// Returns how many times each transaction was mined after block `first`.
 fn mined(view: &View, first: u64) -> HashMap<B256, u32> {
     let blocks = view.blocks().unwrap();
     let mut mined = HashMap::new();
@@ -191,7 +191,7 @@ fn load_of_a_thousand_senders_equals_the_model() {
     };
     wait_until("all expected ones are mined", || received() >= U256::from(expected.len()));
     assert!(mined(&pipeline.published.load(), first) == expected, "each once, and no others");
-    // A used nonce is refused with an error that names the next one.
+    // A used nonce is refused with an error that names the next nonce.
     let mut frames = Frames::connect(address);
     for (wallet, script) in wallets.iter().zip(&scripts).take(10) {
         let again = wallet.sign(transfer(0, crate::common::FEE_CAP * 6, u128::from(MIN_TIP)));

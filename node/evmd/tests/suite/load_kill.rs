@@ -27,11 +27,11 @@ use testkit::NodeProcess;
 const KILLS: u64 = 4;
 /// Number of kills per chain if `EVMD_LONG_TESTS` is set: one for each development account.
 const KILLS_LONG: u64 = 10;
-/// Number of chains in the long run: 20 kills in total.
+/// Number of chains in the long run, which thus has 20 kills in total.
 const CHAINS_LONG: u64 = 2;
-/// Number of nonces for which a sender has transactions between two kills.
+/// Number of nonces for which a sender submits transactions between two kills.
 const NONCES: u64 = 4_000;
-/// Nonces are submitted in random order within windows of this size, so that fewer than this wait behind a gap.
+/// Nonces are submitted in random order within windows of this size, so fewer than this many wait behind a gap.
 const WINDOW: u64 = 32;
 /// Number of submissions per write.
 const BURST: usize = 32;
@@ -44,7 +44,7 @@ struct Submission {
     slot: (usize, u64),
 }
 
-/// The number and hash of the newest block, over JSON-RPC; `None` if the node has ended.
+/// Returns the number and hash of the newest block, over JSON-RPC, or `None` if the node has ended.
 fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
     let params = json!(["latest", false]);
     let call =
@@ -66,7 +66,7 @@ fn newest(json_rpc: SocketAddr) -> Option<(u64, B256)> {
     Some((number, response["result"]["hash"].as_str()?.parse().ok()?))
 }
 
-/// Sets a flag at the end of a scope, even if an assertion in the scope fails. Otherwise the thread that waits for the
+/// Sets a flag at the end of a scope, even if an assertion in the scope fails. Otherwise, the thread that waits for the
 /// flag would never end, and the scope would wait for that thread.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
@@ -76,7 +76,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// The submissions of a sender: windows of nonces in random order. About a tenth of them is replaced.
+/// Returns the submissions of a sender: windows of nonces in random order. About a tenth of them are replaced.
 fn submissions(sender: usize, random: &mut Random) -> Vec<Submission> {
     let mut lines = Vec::new();
     for window in 0..NONCES / WINDOW {
@@ -106,8 +106,8 @@ fn submissions(sender: usize, random: &mut Random) -> Vec<Submission> {
     lines
 }
 
-/// Submits until the node has ended; returns the accepted transactions. Kills the node after `min_responses` responses,
-/// once the node has published a block since its start.
+/// Submits transactions until the node has ended, and returns the accepted ones. Kills the node after `min_responses`
+/// responses, once the node has published a block since its start.
 fn submit(
     node: &mut NodeProcess,
     lines: &[Submission],
@@ -144,7 +144,7 @@ fn submit(
     })
 }
 
-/// The number of times that each transaction of the chain was mined.
+/// Returns how many times each transaction of the chain was mined.
 fn mined(home: &Home) -> HashMap<B256, u32> {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -159,7 +159,7 @@ fn mined(home: &Home) -> HashMap<B256, u32> {
     mined
 }
 
-/// The transactions in the pool after a restart.
+/// Returns the transactions in the pool after a restart.
 fn pooled(home: &Home) -> HashSet<B256> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -169,7 +169,7 @@ fn pooled(home: &Home) -> HashSet<B256> {
     content.iter().flat_map(|txs| txs.pending.iter().chain(&txs.queued)).map(|tx| tx.hash).collect()
 }
 
-/// Executes all blocks of a home again from genesis, which compares them with their headers, and compares the
+/// Executes all blocks of a home again from genesis, which compares the results with the headers. Then compares the
 /// development accounts with those that the killed node has stored.
 fn verify_by_replay(home: &Home) {
     let again = tempfile::tempdir().unwrap();
@@ -186,8 +186,7 @@ fn verify_by_replay(home: &Home) {
     }
 }
 
-/// Runs the node until it is killed, and checks its data. Returns the number of accepted transactions that were
-/// replaced.
+/// Runs the node until it is killed, and checks its data. Returns how many accepted transactions were replaced.
 fn run_until_killed(folder: &Path, lines: &[Submission], min_responses: usize) -> usize {
     let mut node = NodeProcess::start(
         Path::new(env!("CARGO_BIN_EXE_evmd")),
@@ -231,12 +230,12 @@ fn run_until_killed(folder: &Path, lines: &[Submission], min_responses: usize) -
     let mined = mined(&home);
     let pooled = pooled(&home);
     let kept = |hash: &B256| mined.contains_key(hash) || pooled.contains(hash);
-    // A transaction that was replaced counts as present if its replacement is present.
+    // A replaced transaction counts as present if its replacement is present.
     let slots: HashSet<_> =
         lines.iter().filter(|line| kept(&line.hash)).map(|line| line.slot).collect();
     let mut replaced = 0;
     for line in lines.iter().filter(|line| accepted.contains(&line.hash)) {
-        assert!(slots.contains(&line.slot), "{:?} was accepted, and is lost", line.slot);
+        assert!(slots.contains(&line.slot), "{:?} was accepted but is lost", line.slot);
         replaced += usize::from(!kept(&line.hash));
     }
     let doubles = lines.windows(2).filter(|pair| pair[0].slot == pair[1].slot).count();

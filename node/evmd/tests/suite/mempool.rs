@@ -1,4 +1,4 @@
-//! Tests the mempool alone: it is compared with a model that sorts, and every reason for a rejection occurs.
+//! Tests the mempool alone: compares it with a model that sorts, and checks that every reason for a rejection occurs.
 
 mod forge;
 mod model;
@@ -20,7 +20,7 @@ const OPERATIONS: u32 = 100_000;
 /// Number of operations between two comparisons of the whole pool.
 const COMPARE_ALL_EVERY: u32 = 16;
 
-/// Limits so low that all of them are reached frequently.
+/// Limits so low that all of them are reached often.
 const TIGHT: Limits = Limits {
     price_limit: 1,
     min_tip: 0,
@@ -32,14 +32,14 @@ const TIGHT: Limits = Limits {
     lifetime: Duration::from_secs(100),
 };
 
-/// The pool and its model, which receive the same operations.
+/// The pool and its model. Both receive the same operations.
 struct PoolAndModel {
     pool: Mempool,
     model: Model,
     random: Random,
     now: Instant,
     ids: u64,
-    /// The number of rejections for each reason, by the label of the reason.
+    /// The number of rejections for each reason, keyed by the reason's label.
     reasons: BTreeMap<String, u32>,
 }
 
@@ -83,8 +83,8 @@ impl PoolAndModel {
             id,
             sender,
             nonce: if random.chance(3) { nonce.saturating_sub(5) } else { nonce },
-            // Few different fees, so that ties are common. A quarter of the priority fees is above the cap;
-            // without blobs, these are legacy transactions.
+            // Few different fees, so that ties are common. A quarter of the priority fees are above the fee cap;
+            // without blobs, transactions with such fees are legacy transactions.
             tip: 10 * u128::from(random.below(12)),
             cap: 20 + 10 * u128::from(random.below(15)),
             gas: 21_000 * (1 + random.below(3)),
@@ -112,7 +112,7 @@ impl PoolAndModel {
         assert_eq!(removed, self.model.remove(hash, self.now));
     }
 
-    /// Mines some of the best transactions. The base fee changes, and balances and nonces may change.
+    /// Mines some of the best transactions. The base fee changes, and balances and nonces may change too.
     fn block(&mut self) {
         let base_fee = 10 * self.random.below(16);
         self.pool.set_base_fee(base_fee);

@@ -4,7 +4,7 @@ use crate::client::Node;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Units that are not base units, and abbreviations of units. No part of a name may be one of them.
+/// Abbreviations of units, and units that are not base units. No part of a name may be one of them.
 const REFUSED_UNITS: [&str; 22] = [
     "ms",
     "us",
@@ -32,7 +32,7 @@ const REFUSED_UNITS: [&str; 22] = [
 /// The types of metrics. No part of a name may be one of them.
 const TYPES: [&str; 4] = ["counter", "gauge", "histogram", "summary"];
 
-/// Adds the violations in the characters of the name of a metric or label.
+/// Adds the violations in the characters of a metric's or label's name.
 fn check_characters(name: &str, violations: &mut Vec<String>) {
     if !name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_') {
         violations.push(format!("{name}: only lower-case letters, digits and underscores"));
@@ -55,7 +55,7 @@ fn check_name(name: &str, violations: &mut Vec<String>) {
     }
 }
 
-/// The name of the metric to which a sample belongs: without the suffix for histograms and summaries.
+/// Returns the metric to which a sample belongs: its name without the suffixes of histograms and summaries.
 fn family<'t>(name: &'t str, types: &BTreeMap<&'t str, &'t str>) -> &'t str {
     let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| {
         let base = name.strip_suffix(suffix)?;
@@ -65,7 +65,7 @@ fn family<'t>(name: &'t str, types: &BTreeMap<&'t str, &'t str>) -> &'t str {
     base.unwrap_or(name)
 }
 
-/// Name, labels and value of a sample.
+/// The name, labels and value of a sample.
 type Sample<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
 
 /// Parses a sample; returns `None` if the line is malformed.
@@ -75,7 +75,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
         None => (series, ""),
         Some((name, rest)) => (name, rest.strip_suffix('}')?),
     };
-    // No value of a label of the node has a comma or an escaped character.
+    // No label value of the node has a comma or an escaped character.
     let labels = labels.split(',').filter(|label| !label.is_empty()).map(|label| {
         let (name, value) = label.split_once('=')?;
         let value = value.strip_prefix('"')?.strip_suffix('"')?;
@@ -84,7 +84,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some((name, labels.collect::<Option<_>>()?, value.replace("+Inf", "inf").parse().ok()?))
 }
 
-/// The violations in a text of metrics.
+/// Returns the violations in the text of `/metrics`.
 fn violations(text: &str) -> Vec<String> {
     let mut violations = Vec::new();
     let (mut helps, mut types) = (BTreeSet::new(), BTreeMap::new());
@@ -139,7 +139,7 @@ fn violations(text: &str) -> Vec<String> {
 #[tokio::test]
 async fn metrics_of_a_node_follow_the_rules_of_prometheus() {
     let node = Node::native().await;
-    // One call succeeds and one fails, so that there are samples with the labels of both.
+    // One call succeeds and one fails, so there are samples with both labels.
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
     node.fail("eth_getBalance", json!(["0x"])).await;
     let (status, text) = node.get("/metrics").await;

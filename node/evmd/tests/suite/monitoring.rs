@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The suffixes of the series of a histogram.
+/// The suffixes of a histogram's series.
 const HISTOGRAM_PARTS: [&str; 3] = ["_bucket", "_sum", "_count"];
 
 fn repository() -> PathBuf {
@@ -23,13 +23,13 @@ fn monitoring(file: &str) -> String {
     read(&format!("node/packaging/monitoring/{file}"))
 }
 
-/// The names of metrics in a text of queries.
+/// Returns the names of metrics in a text of queries.
 fn names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("evmd_") || word.starts_with("process_")).collect()
 }
 
-/// The names in a text that no series of the node has.
+/// Returns the names in a text that match no series of the node.
 fn unknown(text: &str) -> Vec<&str> {
     let series: BTreeSet<String> = METRICS
         .iter()
@@ -41,7 +41,7 @@ fn unknown(text: &str) -> Vec<&str> {
     names(text).into_iter().filter(|name| !series.contains(*name)).collect()
 }
 
-/// The part after `start` of each line that begins with `start`, apart from indentation.
+/// Returns the rest of each line that begins with `start`, ignoring indentation.
 fn lines<'t>(text: &'t str, start: &str) -> Vec<&'t str> {
     text.lines().filter_map(|line| line.trim().strip_prefix(start)).map(str::trim).collect()
 }
@@ -63,7 +63,7 @@ fn renamed_metrics_and_histograms_without_a_part_are_found() {
     assert_eq!(unknown("evmd_rpc_call_duration_seconds"), ["evmd_rpc_call_duration_seconds"]);
 }
 
-/// A test of an alert without `exp_alerts` expects that the alert does not fire.
+/// A test of an alert without `exp_alerts` expects the alert not to fire.
 #[test]
 fn each_alert_has_a_paragraph_and_a_firing_and_a_quiet_test() {
     let (rules, tests, document) =

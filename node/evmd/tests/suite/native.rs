@@ -1,4 +1,4 @@
-//! Tests blocks of a native chain on a state in memory: charges, fees, delegations, access control, and properties of
+//! Tests blocks of a native chain on an in-memory state: charges, fees, delegations, access control, and properties of
 //! random blocks.
 
 mod access;

@@ -1,4 +1,4 @@
-//! Tests of the web pages of a node in its own process: what they show, hostile contents, limits, and a browser. With
+//! Tests the web pages of a node in the test's process: contents, hostile data, limits, and a browser. With
 //! `EVMD_TEST_REPLICA=1`, the pages are those of a replica, except in tests of development methods and of the mempool.
 
 mod browser;
@@ -12,14 +12,14 @@ use site::Site;
 use std::{net::TcpListener, path::Path};
 use testkit::{Endpoints, NodeProcess, exchange_with_head};
 
-/// A response of the server of the pages.
+/// A response of the pages server.
 struct Page {
     status: u16,
     head: String,
     body: String,
 }
 
-/// Gets a path from the server of the pages.
+/// Requests a path from the pages server.
 async fn get(endpoints: &Endpoints, path: &str) -> Page {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, head, body) = exchange_with_head(endpoints.pages, request.as_bytes()).await;
@@ -31,7 +31,7 @@ async fn send(node: &NodeProcess, tx: Value) -> String {
     hash.as_str().unwrap().to_owned()
 }
 
-/// The HTML of a page that must exist.
+/// Returns the HTML of a page that must exist.
 async fn shown(endpoints: &Endpoints, path: &str) -> String {
     let Page { status, body, .. } = get(endpoints, path).await;
     assert_eq!(status, 200, "{path}: {body}");
@@ -115,7 +115,7 @@ async fn fees_and_searches_are_answered() {
         assert!(fees.to_lowercase().contains(&text.to_lowercase()), "{text}: {fees}");
     }
     let account = DEV_ACCOUNTS[0].address;
-    // With the other case of one letter, the checksum is wrong.
+    // If one letter has the other case, the checksum is wrong.
     let wrong = account.to_string().replacen('F', "f", 1);
     assert_ne!(wrong, account.to_string());
     for (text, path) in [

@@ -1,4 +1,4 @@
-//! Tests of the pending block: transactions that are not in a block yet, as clients see them.
+//! Tests the pending block: transactions that are not in a block yet, as clients see them.
 
 use crate::{
     client::{MAX_WAIT, Node},
@@ -20,15 +20,15 @@ use transactions::cosmos::TX_TYPE;
 const RECEIVER: Address = Address::repeat_byte(0x77);
 const PENDING: &str = "pending";
 
-/// A node that accepts transactions and does not produce blocks.
+/// Starts a node that accepts transactions but does not produce blocks.
 async fn pooling_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     Node::start(folder, home, producing(None)).await
 }
 
-/// Repeats a call until it has this result. A pending block is cached for a short time, so newer transactions only
-/// appear in the next pending block.
+/// Repeats a call until it has this result. A pending block is cached for a short time, so newer transactions appear
+/// only in the next pending block.
 async fn wait_for_result(node: &Node, method: &str, params: Value, expected: &Value) {
     let polling = async {
         loop {
@@ -50,7 +50,7 @@ fn quantity(value: &Value) -> U256 {
     value.as_str().unwrap_or_else(|| panic!("{value} is not a quantity")).parse().unwrap()
 }
 
-/// A transaction of development account `from` with this priority fee.
+/// Returns a transaction of development account `from` with this priority fee.
 fn priced(from: usize, nonce: u64, priority_fee: u128, to: TxKind, input: &[u8]) -> Bytes {
     let max_priority_fee_per_gas = priority_fee;
     sign(from, TxEip1559 { max_priority_fee_per_gas, ..unsigned(nonce, to, input.to_vec()) })
@@ -63,7 +63,7 @@ async fn pending_state_includes_pooled_transactions() {
     let contract = sender.create(1);
     submit(&node, &transfer(0, 0, RECEIVER)).await;
     submit(&node, &priced(0, 1, 1_000_000_000, TxKind::Create, &CONTRACT)).await;
-    // This call needs the contract, which is not in a block.
+    // This call needs the contract, which is not yet in a block.
     submit(&node, &priced(1, 0, 1_000, TxKind::Call(contract), &[])).await;
     let slot = json!(format!("0x{:064x}", 1));
     wait_for_result(&node, "eth_getStorageAt", json!([contract, "0x0", PENDING]), &slot).await;
@@ -109,7 +109,7 @@ async fn calls_and_estimates_run_on_the_pending_block() {
     let reverting = json!({ "from": sender, "to": contract, "input": "0x01" });
     assert_eq!(node.call("eth_call", json!([reverting, "latest"])).await, "0x");
     let (code, _) = node.fail("eth_call", json!([reverting, PENDING])).await;
-    assert_eq!(code, 3, "the contract is there, and reverts");
+    assert_eq!(code, 3, "the contract exists and reverts");
     let list = node.call("eth_createAccessList", json!([call, PENDING])).await;
     assert_eq!(list["accessList"].as_array().unwrap().len(), 1, "{list}");
     let bundle = json!([[{ "transactions": [reverting] }], { "blockNumber": PENDING }]);
@@ -148,7 +148,7 @@ async fn next_block_has_the_content_of_the_pending_block() {
     let txs = [
         priced(0, 0, 1_000_000_000, TxKind::Create, &CONTRACT),
         transfer(1, 0, RECEIVER),
-        // This call reverts, and is in the block.
+        // This call reverts but is still in the block.
         priced(1, 1, 5_000_000_000, TxKind::Call(contract), &[1]),
         priced(2, 0, 9_000_000_000, TxKind::Call(contract), &[]),
         priced(3, 0, 3_000_000_000, TxKind::Call(RECEIVER), &[]),
@@ -156,7 +156,7 @@ async fn next_block_has_the_content_of_the_pending_block() {
     for raw in &txs {
         submit(&node, raw).await;
     }
-    // A Cosmos transaction between the others.
+    // A Cosmos transaction is between the others.
     let sent = signed::signed(4, 0, vec![signed::send(4, &signed::address_of(5), 7)]);
     let client = node.pipeline.client();
     client.submit([&[TX_TYPE], &sent[..]].concat().into()).await.unwrap();
@@ -218,7 +218,7 @@ async fn next_block_has_the_content_of_the_pending_block() {
     for field in ["gasLimit", "gasUsed"] {
         assert_eq!(produced[field], pending[field], "{field}");
     }
-    // The block has the same number unless another one was produced before the pool was restored.
+    // The block has the same number, unless another one was produced before the pool was restored.
     if produced["number"] == pending["number"] {
         for field in ["baseFeePerGas", "logsBloom", "transactionsRoot", "receiptsRoot", "mixHash"] {
             assert_eq!(produced[field], pending[field], "{field}");

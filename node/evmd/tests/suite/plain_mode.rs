@@ -1,11 +1,11 @@
-//! Tests that nodes in plain mode, which have no caches, prefetching, prediction and fast paths, have the same blocks.
+//! Tests that nodes in plain mode, without caches, prefetching, prediction and fast paths, have the same blocks.
 
 use crate::common::{export, exported_chain, exported_chain_of, fixtures, import, native_home};
 use chain::Genesis;
 use home::Home;
 use std::{fs, path::Path, process::Command};
 
-/// The same home folder in plain mode.
+/// Switches a home folder to plain mode.
 fn plain(mut home: Home) -> Home {
     home.caches = None;
     home

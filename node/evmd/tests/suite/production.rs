@@ -1,5 +1,5 @@
-//! Tests of block production on a running chain: limits of gas and bytes, empty blocks, timestamps, and transactions
-//! that cannot be included together with others.
+//! Tests block production on a running chain: limits on gas and bytes, empty blocks, timestamps, and transactions that
+//! cannot be included together with others.
 
 use crate::common::{
     CHAIN_ID, FEE_CAP, GENESIS_TIME, delegate, export, import, native_home, producing, sign,
@@ -25,7 +25,7 @@ use storage::StateRead;
 const RECIPIENT: Address = Address::repeat_byte(0x77);
 const GWEI: u128 = 1_000_000_000;
 
-/// A chain with development accounts and this block gas limit.
+/// Initializes a chain with development accounts and this block gas limit.
 fn home_with_gas(folder: &Path, max_gas: u64) -> Home {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -48,7 +48,7 @@ fn call(nonce: u64, gas_limit: u64, priority_fee: u128) -> TxEip1559 {
     }
 }
 
-/// A header with its transactions.
+/// A block's header and its transactions.
 type Mined = (Header, Vec<Bytes>);
 
 fn blocks(view: &View) -> Vec<Mined> {
@@ -83,7 +83,7 @@ fn balance(pipeline: &Pipeline, address: Address) -> U256 {
 }
 
 /// Adds transactions, each of which sends 1 wei to [`RECIPIENT`], to the pool of a chain that does not produce blocks.
-/// Then produces blocks until all value has arrived.
+/// Then produces blocks until the whole value has arrived.
 fn mine(home: &Home, raw: &[Bytes], block_time: Duration) -> Vec<Mined> {
     let pipeline = Pipeline::start(home, producing(None)).unwrap();
     let mut sent = submit_all(&pipeline.client(), raw);
@@ -124,7 +124,7 @@ fn blocks_respect_the_gas_limit_and_skip_transactions_that_do_not_fit() {
     assert_eq!(counts[4..].iter().sum::<usize>(), 8);
 }
 
-/// If a kill loses the block that funded an account, the journal still has the accepted transactions of that account.
+/// If a kill loses the block that funded an account, the journal still has the account's accepted transactions.
 #[test]
 fn transactions_that_depend_on_a_lost_block_are_kept() {
     const POOR: usize = 9;
@@ -148,7 +148,7 @@ fn transactions_that_depend_on_a_lost_block_are_kept() {
     let journal = std::fs::read(before.path().join("mempool.journal")).unwrap();
     pipeline.stop();
     pipeline.join().unwrap();
-    // The same journal on a chain that has lost the blocks.
+    // The same journal is used on a chain that has lost the blocks.
     let home = Home::init(after.path(), &genesis).unwrap();
     std::fs::write(after.path().join("mempool.journal"), journal).unwrap();
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
@@ -157,7 +157,7 @@ fn transactions_that_depend_on_a_lost_block_are_kept() {
     pipeline.join().unwrap();
 }
 
-/// A transaction that was mined before a kill is not retried, even if its sender could not pay for it again.
+/// A transaction that was mined before a kill is not retried, even if its sender could not pay for it a second time.
 #[test]
 fn mined_transactions_are_not_retried_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn mined_transactions_are_not_retried_after_a_kill() {
     let path = folder.path().join("mempool.journal");
     let pipeline = Pipeline::start(&home, producing(Some(every))).unwrap();
     let empty = std::fs::read(&path).unwrap();
-    // The whole balance except for the fee.
+    // The whole balance minus a reserve for the fee.
     let all = balance(&pipeline, DEV_ACCOUNTS[0].address) - U256::from(10_u64.pow(16));
     submit_all(&pipeline.client(), &[sign(0, TxEip1559 { value: all, ..call(0, 21_000, GWEI) })]);
     wait_until("it is mined", || balance(&pipeline, RECIPIENT) == all);
@@ -185,8 +185,8 @@ fn mined_transactions_are_not_retried_after_a_kill() {
 fn blocks_respect_the_size_limit() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // 70 transactions of the maximum size, which would all fit into a block by their gas. 64 of them have exactly the
-    // maximum size of a block, without the parts around them.
+    // 70 transactions of the maximum size, which would all fit into a block by gas. 64 of them have exactly the maximum
+    // size of a block, without the rest of the block's encoding.
     let large = |from: usize, nonce| {
         let input = Bytes::from(vec![0; MAX_TX_BYTES - 119]);
         let gas = 21_000 + 10 * input.len() as u64;
@@ -248,8 +248,8 @@ fn without_empty_blocks_the_base_fee_decreases_for_waiting_transactions() {
     let mut home = Home::init(folder.path(), &genesis).unwrap();
     home.config.engine.empty_blocks = false;
     let pipeline = Pipeline::start(&home, producing(Some(Duration::from_millis(2)))).unwrap();
-    // The fee cap is above the base fee of the next block, 875,000,000 wei. But the transaction waits behind a block
-    // that is nearly full and raises the base fee above the cap.
+    // The fee cap is above the base fee of the next block, 875,000,000 wei. However, the transaction waits behind a
+    // nearly full block that raises the base fee above the cap.
     let cheap = TxEip1559 { max_fee_per_gas: 900_000_000, ..call(1, 21_000, 1) };
     submit_all(&pipeline.client(), &[sign(0, cheap)]);
     submit_all(&pipeline.client(), &[sign(0, call(0, 90_000, GWEI))]);
@@ -261,7 +261,7 @@ fn without_empty_blocks_the_base_fee_decreases_for_waiting_transactions() {
     assert_eq!(counts, [1, 0, 1], "one block is empty, so that the base fee falls");
 }
 
-/// Creates a contract that stores the hash of the parent block in slot 0.
+/// Returns a transaction that creates a contract, which stores the hash of the parent block in slot 0.
 fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
     let input = Bytes::from_static(&hex!("600143034060005500"));
     let to = TxKind::Create;
@@ -271,7 +271,7 @@ fn keep_parent_hash(from: usize, nonce: u64) -> Bytes {
 #[test]
 fn block_hash_opcode_returns_the_deferred_parent_hash() {
     let folder = tempfile::tempdir().unwrap();
-    // Two creations per block, so that blocks follow each other immediately.
+    // Each block has room for two creations, so blocks follow each other immediately.
     let home = home_with_gas(folder.path(), 200_000);
     let transfers = (0..20).map(|nonce| sign(5, call(nonce, 21_000, 2 * GWEI)));
     let creations = (0..5).flat_map(|from| (0..6).map(move |nonce| keep_parent_hash(from, nonce)));
@@ -306,7 +306,7 @@ fn block_hash_opcode_returns_the_deferred_parent_hash() {
     assert_eq!(checked, 30);
 }
 
-/// Init code of a contract that sends the whole balance of its account to [`RECIPIENT`].
+/// Returns the init code of a contract that sends the whole balance of its account to [`RECIPIENT`].
 fn drain() -> Bytes {
     let code = [&hex!("5f5f5f5f4773")[..], RECIPIENT.as_slice(), &hex!("5af100")].concat();
     let length = u8::try_from(code.len()).unwrap();
@@ -326,15 +326,15 @@ fn only_unpayable_transactions_are_left_out() {
         let state = pipeline.published.load().state.reader().unwrap();
         modules::decorator::has_code(&state.account(address).unwrap().unwrap_or_default())
     };
-    wait_until("the contract is there", || has_code(contract));
+    wait_until("the contract exists", || has_code(contract));
     // Account 1 delegates to the contract, so that a call by any account empties account 1.
     let poor = DEV_ACCOUNTS[1].address;
     submit_all(&client, &[delegate(0, 1, 1, contract)]);
     wait_until("account 1 delegates", || has_code(poor));
     pipeline.stop();
     pipeline.join().unwrap();
-    // Pooled while no blocks are produced: account 0 empties account 1, at a higher price than the transactions of
-    // account 1.
+    // While no blocks are produced, the pool receives a call of account 0 that empties account 1. It has a higher price
+    // than the transactions of account 1.
     let pipeline = Pipeline::start(&home, producing(None)).unwrap();
     let empty =
         TxEip1559 { to: TxKind::Call(poor), value: U256::ZERO, ..call(2, 100_000, 9 * GWEI) };
@@ -381,7 +381,7 @@ fn oversized_transactions_are_refused() {
     pipeline.join().unwrap();
 }
 
-/// A genesis with Ethereum's rules up to this fork: `paris`, `shanghai` or `cancun`.
+/// Returns a genesis with Ethereum's rules up to this fork: `paris`, `shanghai` or `cancun`.
 fn ethereum_genesis(fork: &str) -> Genesis {
     let mut config = json!({ "chainId": CHAIN_ID, "terminalTotalDifficulty": 0 });
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
@@ -401,8 +401,8 @@ fn ethereum_genesis(fork: &str) -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// Produces at least `more` blocks, with a transfer among them if there is one. Another node of the same chain
-/// imports them.
+/// Produces at least `more` blocks, which include `transfer` if there is one. Another node of the same chain imports
+/// them.
 fn produce_and_import(home: &Home, genesis: &Genesis, transfer: Option<Bytes>, more: u64) {
     let begun = home.view().unwrap().number();
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
@@ -429,7 +429,7 @@ fn produced_ethereum_blocks_follow_their_fork() {
         let home = Home::init(folder.path(), &genesis).unwrap();
         produce_and_import(&home, &genesis, Some(sign(0, call(0, 21_000, GWEI))), 3);
     }
-    // A chain through every fork has the system contracts of the later forks.
+    // The sample chain through every fork contains the system contracts of the later forks.
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(samples.join("genesis.json")).unwrap();
     let genesis = Genesis::from_json(&genesis).unwrap();
@@ -439,7 +439,7 @@ fn produced_ethereum_blocks_follow_their_fork() {
     produce_and_import(&home, &genesis, None, 3);
 }
 
-/// A block without transactions changes no account on a chain without system contracts.
+/// On a chain without system contracts, a block without transactions changes no account.
 #[test]
 fn blocks_without_changes_are_not_replayed_after_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of replicas: what they serve, which sources they refuse, and what they do after a kill.
+//! Tests replicas: what they serve, which sources they refuse, and what they do after a kill.
 
 mod faults;
 mod lag;
@@ -22,13 +22,13 @@ use std::{
 };
 use testkit::{Endpoints, MAX_WAIT, NodeProcess, exchange, own_address};
 
-/// Init code of a contract: it stores 7 in slot 5 and emits a log with topic 9. The code of the contract returns 42.
+/// Init code that stores 7 in slot 5 and emits a log with topic 9. The code of the contract returns 42.
 const CONTRACT: &str =
     "0x6007600555600960005260096000a0600960006000a1600a6022600039600a6000f3602a60005260206000f3";
 /// Block time of producers.
 const BLOCK_TIME: &str = "150ms";
 
-/// Creates the home folder of a producer with a new chain.
+/// Creates the home folder of a producer, with a new chain.
 fn producer_home(folder: &Path) -> PathBuf {
     let home = folder.join("producer");
     let (code, _, error) = run(&home, &["init"]);
@@ -36,7 +36,7 @@ fn producer_home(folder: &Path) -> PathBuf {
     home
 }
 
-/// Creates a home folder with the genesis of the producer.
+/// Creates a home folder with the producer's genesis.
 fn replica_home(producer: &Path, name: &str) -> PathBuf {
     let home = producer.with_file_name(name);
     let genesis = producer.join("genesis.json");
@@ -55,7 +55,7 @@ fn url(source: &NodeProcess) -> String {
     format!("http://{}", source.endpoints().replication.unwrap())
 }
 
-/// Starts a node that follows others.
+/// Starts a node that follows the given sources.
 fn follow(home: &Path, sources: &str, options: &[&str]) -> NodeProcess {
     let address = own_address().to_string();
     let mut all = vec!["--follow", sources, "--replication.address", &address];
@@ -68,7 +68,7 @@ async fn head(endpoints: &Endpoints) -> u64 {
     u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap()
 }
 
-/// Waits until a node has a block.
+/// Waits until a node has the block with this number.
 async fn reach(node: &NodeProcess, number: u64) {
     node.endpoints().wait_for("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await;
 }
@@ -77,7 +77,7 @@ async fn http(address: SocketAddr, path: &str) -> Value {
     http_at(address, path, 0).await
 }
 
-/// Like [`http`], with the height of a Cosmos query; 0 is the newest block.
+/// Like [`http`], with the height for a Cosmos query; 0 means the newest block.
 async fn http_at(address: SocketAddr, path: &str, height: u64) -> Value {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nx-cosmos-block-height: {height}\r\n\r\n"
@@ -87,7 +87,7 @@ async fn http_at(address: SocketAddr, path: &str, height: u64) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// The links and the amounts of gas on a web page. Other text is left out, because it contains the age of blocks.
+/// Returns the links and the amounts of gas on a web page. Other text is omitted because it contains the age of blocks.
 async fn page(endpoints: Endpoints, path: &str) -> Vec<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, body) = exchange(endpoints.pages, request.as_bytes()).await;
@@ -101,7 +101,7 @@ async fn status(node: &NodeProcess) -> Value {
 }
 
 /// Sends transfers, a contract creation, a Cosmos payment and a proposal. Returns the number of the head when all of
-/// them are mined. `round` is the number of earlier calls.
+/// them are mined. `round` is the number of earlier calls of this function.
 async fn use_chain(node: &NodeProcess, round: u64) -> u64 {
     let endpoints = node.endpoints();
     let mut client = Frames::connect(endpoints.ingest);
@@ -149,7 +149,7 @@ async fn broadcast(node: &NodeProcess, tx: Vec<u8>) -> String {
     response
 }
 
-/// The responses of a node about the blocks up to `last`, each with a description of the request.
+/// Returns the responses of a node about the blocks up to `last`, each with a description of the request.
 async fn responses(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
     let endpoints = node.endpoints();
     let mut found = Vec::new();
@@ -180,7 +180,7 @@ async fn responses(node: &NodeProcess, last: u64) -> Vec<(String, Value)> {
             ));
         }
     }
-    // Pages of blocks that have a next block, and the execution of a transaction.
+    // The pages of blocks that have a next block, and the page of a transaction's execution.
     for number in 1..last {
         let path = format!("/block/{number}");
         found.push((format!("page {path}"), json!(page(endpoints, &path).await)));
@@ -230,10 +230,10 @@ async fn replicas_serve_the_data_of_their_source() {
         .zip(["all", "sample:3", "execute"])
         .map(|(home, verify)| follow(home, &url(&producer), &["--verify", verify]))
         .collect();
-    // A replica of a replica.
+    // This replica follows another replica.
     let second_home = replica_home(&home, "second");
     replicas.push(follow(&second_home, &url(&replicas[0]), &[]));
-    // Further transactions while the replicas follow.
+    // More transactions are sent while the replicas follow.
     let last = use_chain(&producer, 1).await;
     for replica in &replicas {
         reach(replica, last).await;
@@ -284,7 +284,7 @@ async fn killed_nodes_continue_at_their_heads() {
         } else {
             last = use_chain(&producer, round).await;
             producer.kill();
-            // Every block of the replica is durable on the producer.
+            // Every block that the replica has is durable on the producer.
             let before = head(&replica.endpoints()).await;
             let options = ["--replication.address", &address, "--block-time", BLOCK_TIME];
             producer = NodeProcess::start(Path::new(PROGRAM), &home, &options);
@@ -339,7 +339,7 @@ async fn transactions_reach_the_producer_through_replicas() {
     let sent = endpoints.call("eth_sendRawTransaction", json!([transfer(1, 0, to)])).await;
     let receipt = endpoints.wait_for("eth_getTransactionReceipt", json!([sent])).await;
     assert_eq!(receipt["status"], "0x1");
-    // This call also returns a receipt of the replica.
+    // This call also returns a receipt from the replica.
     let sync = json!([transfer(1, 1, to)]);
     let receipt = endpoints.call("eth_sendRawTransactionSync", sync).await;
     assert_eq!(receipt["status"], "0x1", "{receipt}");
@@ -354,14 +354,14 @@ async fn transactions_reach_the_producer_through_replicas() {
     for hash in hashes {
         endpoints.wait_for("eth_getTransactionReceipt", json!([hash])).await;
     }
-    // The filled nonce follows the pooled transactions, even if the replica does not have their block yet.
+    // The filled nonce comes after the pooled transactions, even if the replica does not have their block yet.
     for nonce in 12..20 {
         endpoints.call("eth_sendRawTransaction", json!([transfer(1, nonce, to)])).await;
         let request = json!([{ "from": DEV_ACCOUNTS[1].address, "to": to }]);
         let filled = endpoints.call("eth_fillTransaction", request).await;
         assert_eq!(filled["tx"]["nonce"], format!("{:#x}", nonce + 1), "{filled}");
     }
-    // The Cosmos interfaces forward transactions, too.
+    // The Cosmos interfaces also forward transactions.
     let payment = signed::signed(0, 0, vec![signed::send(0, &signed::address_of(4), 5)]);
     let response = broadcast(&second, payment.clone()).await;
     assert!(response.contains("\"code\":0"), "{response}");
@@ -395,7 +395,7 @@ async fn transactions_reach_the_producer_through_replicas() {
     }
 }
 
-/// Otherwise the replicas would forward a request to each other until its time limit.
+/// Otherwise, the replicas would forward a request to each other until its time limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_between_replicas_that_follow_each_other_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -414,7 +414,7 @@ async fn requests_between_replicas_that_follow_each_other_are_refused() {
     ];
     let each = nodes.iter().flat_map(|node| requests.iter().map(move |request| (node, request)));
     for (node, (method, params)) in each {
-        // Before they are connected to each other, the error is another one.
+        // Before the replicas are connected to each other, the request fails with a different error.
         let refused = async {
             loop {
                 let (code, text) = node.endpoints().fail(method, params.clone()).await;

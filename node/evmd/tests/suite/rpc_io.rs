@@ -1,5 +1,5 @@
-//! Replays recorded conversations: those of the execution-apis project with their chain, if the fixtures are installed,
-//! and always those of a small chain of this project.
+//! Replays recorded conversations: always those of a small chain of this project and, if the fixtures are installed,
+//! those of the execution-apis project with their chain.
 
 use crate::client::{Node, config};
 use crate::common::{fixtures, import, producing};
@@ -11,13 +11,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Marks a recording of which only the schema counts: the kind of each response is compared, instead of its values.
+/// Marks a recording in which only the schema matters: the kinds of the responses are compared instead of their values.
 const SCHEMA_ONLY: &str = "speconly:";
 
 /// The JSON-RPC namespaces that the recordings use.
 const API: [&str; 7] = ["eth", "net", "web3", "txpool", "debug", "testing", "evmd"];
-/// Fields that may be missing from a response of which only the kind is compared: this node never deletes data,
-/// so it has no deletion strategy.
+/// Fields that may be missing from a response of which only the kind is compared. This node never deletes data, so it
+/// has no deletion strategy.
 const OPTIONAL_FIELDS: [&str; 1] = ["deleteStrategy"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +29,7 @@ async fn recorded_conversations_have_equal_responses() {
     assert!(differences.is_empty(), "{equal} equal, others:\n{}", differences.join("\n"));
     assert!(equal > 0, "no conversation was found in {}", folder.display());
 
-    // In a second replay, only the responses to submissions differ, because the transactions are already known.
+    // In a second replay, only the responses to submissions differ because the transactions are already known.
     let (again, differing) = replay_all(&node, &folder.join("tests")).await;
     for difference in &differing {
         assert!(difference.contains("already known"), "second replay: {difference}");
@@ -39,7 +39,7 @@ async fn recorded_conversations_have_equal_responses() {
 }
 
 /// Replays every conversation below a folder, and prints a table by method. Returns the number of conversations with
-/// equal responses, and the differences in the others, each with its file.
+/// equal responses, and the differences in the others, each with the name of the file.
 async fn replay_all(node: &Node, folder: &Path) -> (usize, Vec<String>) {
     let (mut table, mut differences) = (String::new(), Vec::new());
     let mut equal = 0;
@@ -88,7 +88,7 @@ async fn conversations_of_this_project_have_the_recorded_responses() {
     node.stop().await;
 }
 
-/// Sends the requests of a file again and writes the responses.
+/// Sends the requests in a file again, and writes the new responses to the file.
 async fn record(node: &Node, file: &Path) {
     let mut out = String::new();
     for line in std::fs::read_to_string(file).unwrap().lines() {
@@ -103,7 +103,7 @@ async fn record(node: &Node, file: &Path) {
     std::fs::write(file, out).unwrap();
 }
 
-/// The entries of a folder, sorted by name.
+/// Returns the entries of a folder, sorted by name.
 fn sorted(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -134,7 +134,7 @@ async fn imported_from(genesis: &Path, chain: PathBuf) -> Node {
     serve(home_folder, home).await
 }
 
-/// Replays one conversation; returns the first difference, if there is one.
+/// Replays one conversation. Returns an error with the first difference if there is one.
 async fn replay(node: &Node, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).unwrap();
     let schema_only = text.lines().any(|line| line.contains(SCHEMA_ONLY));
@@ -161,7 +161,7 @@ fn is_error(response: &Value) -> bool {
     response.get("error").is_some()
 }
 
-/// Whether both are results with the same fields and types, or both are errors with the same code.
+/// Returns whether both are results with the same fields and types, or both are errors with the same code.
 fn same_kind(recorded: &Value, response: &Value) -> bool {
     match (recorded, response) {
         _ if is_error(recorded) => recorded["error"]["code"] == response["error"]["code"],
@@ -179,7 +179,7 @@ fn same_kind(recorded: &Value, response: &Value) -> bool {
     }
 }
 
-/// Whether both are equal except for error texts, which differ between clients, and the notation of numbers.
+/// Returns whether both are equal except for error texts, which differ between clients, and the notation of numbers.
 fn same_value(recorded: &Value, response: &Value) -> bool {
     match (recorded, response) {
         _ if is_error(recorded) => {

@@ -1,4 +1,4 @@
-//! Tests of versions of the consensus rules: adoption, export and import, snapshots, and a chain of a program without
+//! Tests versions of the consensus rules: adoption, export and import, snapshots, and a chain of a program without
 //! rules versions.
 
 use crate::common::{
@@ -18,7 +18,7 @@ use std::{
 };
 use storage::StateRead;
 
-/// The development genesis as written by programs without rules versions.
+/// Returns the development genesis as written by programs without rules versions.
 fn version_0() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -26,7 +26,7 @@ fn version_0() -> Genesis {
     Genesis::from_json(&file.to_string()).unwrap()
 }
 
-/// Produces blocks with transfers until the head is at least `height`; returns the head.
+/// Produces blocks with transfers until the head is at least `height`. Returns the number of the head.
 fn grow(home: &Home, height: u64) -> u64 {
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let sender = DEV_ACCOUNTS[0].address;
@@ -37,7 +37,7 @@ fn grow(home: &Home, height: u64) -> u64 {
     for nonce in account.nonce..account.nonce + 3 {
         runtime.block_on(client.submit(transfer(0, nonce, recipient))).unwrap();
     }
-    // If transactions were still in the journal, the next call would use their nonces again.
+    // If transactions remained in the journal, the next call would reuse their nonces.
     let are_mined = |view: &View| {
         let state = view.state.reader().unwrap();
         state.account(sender).unwrap().unwrap().nonce == account.nonce + 3
@@ -51,7 +51,7 @@ fn grow(home: &Home, height: u64) -> u64 {
     home.view().unwrap().number()
 }
 
-/// A chain with version 0 that adopted version 1 at `height`, some blocks below its head.
+/// A chain of version 0 that adopted version 1 at `height`, some blocks below its head.
 struct Adopted {
     /// The export of the chain.
     file: PathBuf,
@@ -94,7 +94,7 @@ fn chain_with_an_adoption_imports_only_with_the_same_adoption() {
     import(&same, vec![file.clone()]).unwrap();
     assert_eq!(same.view().unwrap().head.hash, head);
 
-    // The header of the first block with a different version has a different commitment.
+    // The first block whose version differs has a different commitment in its header.
     let cases = [("without", None), ("earlier", Some(height - 1)), ("later", Some(height + 1))];
     for (name, adopted) in cases {
         let mut home = fresh(name);
@@ -118,7 +118,7 @@ fn snapshot_and_rollback_keep_the_adoption() {
     assert_eq!(home.view().unwrap().head.hash, head);
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     drop(home);
-    // After a rollback to below its height, the adoption can be changed again.
+    // After a rollback to below the adoption's height, the adoption can be changed again.
     let (mut home, _) = Home::rollback(&restored, height - 1, false).unwrap();
     assert_eq!(home.spec.rules_version(height), RulesVersion::V1);
     home.adopt_rules(1, height + 1).unwrap();
@@ -136,8 +136,7 @@ fn chain_of_the_newest_version_imports_and_another_genesis_is_refused() {
     let same = home("same", &Genesis::native_dev(GENESIS_TIME));
     import(&same, vec![file.clone()]).unwrap();
     assert_eq!(same.view().unwrap().head.hash, head);
-    // Validators are neither in a module row nor in an account, so only the commitment distinguishes the
-    // chains.
+    // Validators are neither in a module row nor in an account, so only the commitment distinguishes the two chains.
     let text = Genesis::native_dev(GENESIS_TIME).to_json();
     let other = text.replace(r#""power": "1""#, r#""power": "2""#);
     assert_ne!(text, other);
@@ -151,7 +150,7 @@ fn chain_of_the_newest_version_imports_and_another_genesis_is_refused() {
     }
 }
 
-/// Runs `evmd`; returns the exit code, standard output and standard error.
+/// Runs `evmd` on a home folder. Returns the exit code, standard output and standard error.
 fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).arg("--home").arg(home).output().unwrap();
@@ -164,7 +163,7 @@ fn rules_commands_show_adopt_and_cancel() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("home");
     let home = Home::init(&path, &version_0()).unwrap();
-    // The lock of a running node blocks commands that write, but not the one that reads.
+    // The lock of a running node blocks commands that write, but not the command that only reads.
     let (code, _, err) = evmd(&path, &["rules", "adopt", "--version", "1", "--height", "9"]);
     assert!(code == 1 && err.contains("in use"), "{err}");
     assert_eq!(evmd(&path, &["rules", "show"]).0, 0);

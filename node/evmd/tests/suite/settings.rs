@@ -1,8 +1,8 @@
-//! Tests of `evmd config` and `evmd genesis`, and of errors of other commands about settings and files.
+//! Tests `evmd config` and `evmd genesis`, and the errors of other commands about settings and files.
 
 use std::{fs, path::Path, process::Command};
 
-/// Runs `evmd`; returns the exit code, standard output and standard error.
+/// Runs `evmd`. Returns the exit code, standard output and standard error.
 fn evmd(args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).env_remove("EVMD_HOME").output().unwrap();
@@ -16,7 +16,7 @@ fn succeed(args: &[&str]) -> String {
     out
 }
 
-/// Runs a command, which must fail with exit code 1; returns its error without the prefix `error: `.
+/// Runs a command, which must fail with exit code 1. Returns its error without the prefix `error: `.
 fn fail(args: &[&str]) -> String {
     let (code, out, err) = evmd(args);
     assert_eq!((code, out.as_str()), (1, ""), "{args:?}: {err}");
@@ -42,7 +42,7 @@ fn an_invalid_log_filter_is_refused() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// Runs only as root, because only root can give a folder to another user.
+/// This test runs only as root, because only root can give a folder to another user.
 #[test]
 fn root_changes_no_settings_and_keys_of_another_user() {
     const OTHER: u32 = 12_345;
@@ -258,7 +258,7 @@ fn genesis_files_are_created_and_checked() {
     let hex = "0x1111111111111111111111111111111111111111";
     let (code, out, err) = add(hex, "7atest");
     assert_eq!((code, out), (0, format!("{hex} has 7 in {file}\n")), "{err}");
-    // All of these are refused. The first two are the same account in other formats.
+    // All of these are refused. The first two are the same account in different formats.
     for (address, amount) in [
         (&hex[2..], "1"),
         (address, "1"),

@@ -3,7 +3,7 @@
 use config::Config;
 use std::{collections::BTreeSet, path::Path};
 
-/// Setting and default of a row.
+/// Returns the setting and the default in a row.
 fn row(line: &str) -> Option<(String, String)> {
     let mut cells = line.strip_prefix("| `")?.split(" | ");
     let setting = cells.next()?.trim_end_matches('`');

@@ -1,4 +1,4 @@
-//! Tests of snapshots that a node creates itself, and of upgrades, which operators can reverse with a snapshot.
+//! Tests snapshots that a node creates itself, and upgrades, which operators can reverse with a snapshot.
 
 use crate::{
     common::{native_home, wait_until},
@@ -14,7 +14,7 @@ use std::{
 use testkit::NodeProcess;
 use tokio::runtime::Runtime;
 
-/// Settings with which several snapshots are due within seconds.
+/// Settings with which several snapshots become due within seconds.
 const SETTINGS: &str = "[snapshot]\nevery-blocks = 5\nkeep = 2\n";
 const KEEP: usize = 2;
 
@@ -29,7 +29,7 @@ fn start(home: &Path) -> NodeProcess {
     NodeProcess::start(Path::new(env!("CARGO_BIN_EXE_evmd")), home, &["--block-time", "200ms"])
 }
 
-/// The value of a metric without labels.
+/// Returns the value of a metric without labels.
 fn metric(runtime: &Runtime, node: &NodeProcess, name: &str) -> u64 {
     let (status, text) = runtime.block_on(node.endpoints().get("/metrics"));
     assert_eq!(status, 200);
@@ -59,7 +59,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     let home = home_with_settings(folder.path());
     let mut node = start(&home);
     let number = || metric(&runtime, &node, "evmd_snapshot_block_number");
-    // More snapshots than are kept.
+    // More snapshots are created than are kept.
     for _ in 0..=KEEP {
         let last = number();
         wait_until("there is another snapshot", || number() > last);
@@ -81,7 +81,7 @@ fn a_node_makes_and_verifies_snapshots_and_keeps_the_newest() {
     succeed(&kept.path, &["doctor", "--verify"]);
     let restored = folder.path().join("restored");
     succeed(&restored, &["snapshot", "restore", kept.path.to_str().unwrap()]);
-    // A snapshot has no keys, and only the producer may sign blocks of its chain.
+    // A snapshot contains no keys, and only the producer may sign blocks of its chain.
     let (code, _, error) = run(&restored, &["start", "--port-offset", "1"]);
     assert!(code == 1 && error.contains("producer.key is missing"), "{error}");
     fs::copy(home.join("producer.key"), restored.join("producer.key")).unwrap();
@@ -111,7 +111,7 @@ fn a_failed_snapshot_is_counted_and_does_not_stop_the_node() {
     fs::create_dir(&snapshots).unwrap();
     wait_until("the next snapshot succeeds", || newest(&home) > 0);
     node.stop();
-    // A setting that can never work is refused at the start.
+    // `start` refuses a setting that can never work.
     fs::write(home.join("config.toml"), format!("{SETTINGS}folder = \"genesis.json\"\n")).unwrap();
     let (code, _, error) = run(&home, &["start", "--port-offset", "1"]);
     assert!(code == 1 && error.contains("genesis.json"), "{error}");
@@ -135,14 +135,14 @@ fn a_verified_snapshot_has_no_temporary_files() {
     assert_eq!(files(&copy.join("index")), ["data.mdb"]);
 }
 
-/// The steps of `docs/backups-and-upgrades.md` with a home folder of an older version.
+/// Follows the steps in `docs/backups-and-upgrades.md` with a home folder of an older version.
 #[test]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 fn old_home_is_upgraded_and_the_upgrade_is_reversed_with_a_snapshot() {
     let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let (home, hash) = old_home(folder.path());
-    // A snapshot as the older version creates it. This version would have to change the data first, and refuses below.
+    // A snapshot as the older version creates it. This version must migrate the data first, so it refuses below.
     let snapshot = folder.path().join("before-upgrade");
     for part in ["chain", "index"] {
         fs::create_dir_all(snapshot.join(part)).unwrap();
@@ -165,7 +165,7 @@ fn old_home_is_upgraded_and_the_upgrade_is_reversed_with_a_snapshot() {
         drop(Home::open(home).unwrap());
     };
     upgraded(&home);
-    // The snapshot is still as the older version has written it, and can be restored.
+    // The snapshot is unchanged from what the older version wrote, and it can be restored.
     let back = folder.path().join("back");
     succeed(&back, &["snapshot", "restore", snapshot.to_str().unwrap()]);
     assert_eq!(fs::read(snapshot.join("chain/data.mdb")).unwrap(), copy);

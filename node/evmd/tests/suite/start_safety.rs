@@ -20,8 +20,8 @@ use std::{
 };
 use testkit::Endpoints;
 
-/// Held by a test that starts processes. Between fork and exec, a child process holds a descriptor of the lock
-/// file of a home folder that another test is opening.
+/// A test that starts processes holds this lock. Between fork and exec, a child process holds a descriptor of the lock
+/// file of any home folder that another test has open.
 static FORKING: Mutex<()> = Mutex::new(());
 
 fn forking() -> std::sync::MutexGuard<'static, ()> {
@@ -34,7 +34,7 @@ fn evmd() -> Command {
     command
 }
 
-/// Runs a command on a home folder; returns the exit code, standard output and standard error.
+/// Runs a command on a home folder. Returns the exit code, standard output and standard error.
 pub(crate) fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
     let output = evmd().args(args).arg("--home").arg(home).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -45,7 +45,7 @@ fn full_disk() -> Stdio {
     Stdio::from(File::options().write(true).open("/dev/full").unwrap())
 }
 
-/// The response to a JSON-RPC call, without asynchronous code.
+/// Returns the response to a JSON-RPC call, without asynchronous code.
 fn call(json_rpc: SocketAddr, method: &str, params: &Value) -> Value {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let head = format!(
@@ -60,7 +60,7 @@ fn call(json_rpc: SocketAddr, method: &str, params: &Value) -> Value {
     serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// A node that is killed when dropped.
+/// A running node. Dropping this value kills it.
 struct Running(Child);
 
 impl Running {
@@ -133,7 +133,7 @@ fn start_creates_the_chain_of_the_genesis_file_and_refuses_if_it_is_missing_late
     assert!(logged("creating the chain of genesis.json"), "{log:?}");
     assert!(logged("the self-test of signature recovery and Keccak-256 passed"), "{log:?}");
 
-    // As if the volume of the chain were not mounted.
+    // This simulates a chain whose volume is not mounted.
     fs::rename(home.join("chain"), folder.path().join("unmounted")).unwrap();
     let index = fs::read(home.join("index/data.mdb")).unwrap();
     for command in ["start", "init"] {
@@ -222,7 +222,7 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     let _forking = forking();
     let folder = tempfile::tempdir().unwrap();
     let endpoints = Endpoints::unused();
-    // Both dispositions of the signal are set explicitly, because the tests may run with nohup.
+    // The test sets both dispositions of the signal explicitly, because it may itself run with nohup.
     for (option, continues) in [("--default-signal=HUP", false), ("--ignore-signal=HUP", true)] {
         let mut command = Command::new("env");
         command.args([option, env!("CARGO_BIN_EXE_evmd"), "start", "--quiet"]);
@@ -245,7 +245,7 @@ fn closed_terminal_shuts_down_the_node_except_with_nohup() {
     }
 }
 
-/// A failed write of a log line or of the banner must not end the node.
+/// A failed write of a log line or of the banner must not stop the node.
 #[test]
 fn node_survives_full_disks_behind_its_output() {
     let _forking = forking();
@@ -298,7 +298,7 @@ fn commands_report_failed_writes_of_their_output() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         if text.is_empty() && output.status.success() {
-            // Only a list may print nothing.
+            // Only a list command may print nothing.
             assert!(args.contains(&"list"), "{args:?} reported nothing");
             continue;
         }
@@ -308,7 +308,7 @@ fn commands_report_failed_writes_of_their_output() {
     }
 }
 
-/// Limit of open files of the node in the next test.
+/// Limit on the open files of the node in the next test.
 const OPEN_FILES: usize = 200;
 
 #[test]
@@ -328,7 +328,7 @@ fn connections_leave_descriptors_for_the_node() {
     assert!(lowered.is_some_and(|line| line.contains("json-rpc.max-connections")));
     node.wait_for(&endpoints);
 
-    // As many connections to each server as the process may have open files.
+    // Each server receives as many connections as the process may have open files.
     let connections: Vec<TcpStream> = (0..OPEN_FILES)
         .flat_map(|_| endpoints.all())
         .filter_map(|at| TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok())
@@ -351,7 +351,7 @@ fn connections_leave_descriptors_for_the_node() {
     assert!(node.terminate().success());
 }
 
-/// The newest block of a running node, read from its files, which needs no connection.
+/// Returns the newest block of a running node. Reads it from the node's files, which requires no connection.
 fn newest_block(home: &Path) -> u64 {
     home::Home::rules_of(home).unwrap().head
 }

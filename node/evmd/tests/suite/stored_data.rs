@@ -1,4 +1,4 @@
-//! Tests of damaged, truncated and old home folders: every response is correct or an error, and each error names a
+//! Tests damaged, truncated and old home folders: every response is either correct or an error, and each error names a
 //! remedy that works.
 
 use crate::{
@@ -24,7 +24,7 @@ fn data(home: &Path, environment: &str) -> PathBuf {
     home.join(environment).join("data.mdb")
 }
 
-/// A home with some blocks and transfers.
+/// Creates a home with some blocks and transfers.
 fn home_with_blocks(folder: &Path) -> Home {
     let file = folder.join("chain.rlp");
     exported_chain(&file, 8);
@@ -33,13 +33,13 @@ fn home_with_blocks(folder: &Path) -> Home {
     home
 }
 
-/// The positions of these bytes in a file.
+/// Returns the positions of these bytes in a file.
 fn occurrences(file: &[u8], content: &[u8]) -> Vec<usize> {
     assert!(content.len() > 8, "the content is too short to be unique");
     (0..=file.len() - content.len()).filter(|at| file[*at..].starts_with(content)).collect()
 }
 
-/// Flips a bit of the byte at each of these offsets. Memory into which the file is mapped changes, too.
+/// Flips one bit of the byte at each of these offsets. Memory mappings of the file change too.
 fn flip(path: &Path, offsets: &[usize]) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     for offset in offsets {
@@ -50,7 +50,7 @@ fn flip(path: &Path, offsets: &[usize]) {
     }
 }
 
-/// The contents of a block's rows in five tables, each with the name of the table.
+/// Returns the contents of a block's rows in five tables, each with the name of the table.
 fn rows(home: &Home, number: u64) -> Vec<(&'static str, Vec<u8>)> {
     let blocks = home.chain.reader().unwrap();
     let senders = blocks.senders(number).unwrap().unwrap();
@@ -63,7 +63,7 @@ fn rows(home: &Home, number: u64) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A block with transactions, and the hash of the first of them.
+/// Returns the number of a block with transactions, and the hash of its first transaction.
 fn block_with_transactions(home: &Home) -> (u64, String) {
     let view = home.view().unwrap();
     let blocks = view.blocks().unwrap();
@@ -74,7 +74,7 @@ fn block_with_transactions(home: &Home) -> (u64, String) {
     (number, alloy_primitives::keccak256(&block.transactions[0]).to_string())
 }
 
-/// The responses to calls that read these tables.
+/// Returns the responses to calls that read these tables.
 async fn responses(node: &Node, number: u64, tx: &str) -> Vec<Value> {
     let block = format!("{number:#x}");
     let calls = [
@@ -117,7 +117,7 @@ async fn serve_damaged_rows(folder: TempDir, home: Home) {
             .map(|start| start + content.len() / 2)
             .collect();
         assert!(!offsets.is_empty(), "{table}");
-        // The damaged data is read before the correct data, so that no response comes from a cache.
+        // The damaged data is read before the correct data so that no response comes from a cache.
         flip(&path, &offsets);
         let damaged = responses(&node, number, &tx).await;
         flip(&path, &offsets);
@@ -128,7 +128,7 @@ async fn serve_damaged_rows(folder: TempDir, home: Home) {
                 assert_eq!(damaged, correct, "{table}");
                 continue;
             };
-            // Clients receive no details. Only the log names table, block and remedy.
+            // Clients receive no details. Only the log names the table, the block and the remedy.
             assert_eq!(error["code"], -32603, "{table}: {error}");
             found.push(*table);
         }
@@ -158,11 +158,11 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
     assert!(report.checks.iter().all(|check| check.outcome == Outcome::Passed), "{report:?}");
     let file = data(&path, "chain");
     let contents = fs::read(&file).unwrap();
-    // The rows of the fee history and the modules may have the same content in other blocks.
+    // Rows of the fee history and of the modules may have the same contents in other blocks.
     for (table, content) in rows.into_iter().take(3) {
         let mut starts = occurrences(&contents, &content);
         if table == "senders" {
-            // The address of a sender is also in other rows. A row begins with its length and a checksum.
+            // The sender's address is also in other rows. Each row is preceded by its length and a checksum.
             let length = (content.len() as u32).to_be_bytes();
             starts.retain(|start| contents[start - 8..*start].starts_with(&length));
         }
@@ -177,7 +177,7 @@ fn doctor_verifies_a_chain_and_names_block_table_and_remedy() {
         assert!(remedy.contains(&format!("evmd rollback --height {}", number - 1)), "{remedy}");
         flip(&file, &offsets);
     }
-    // The remedy removes the block, and the rest is intact.
+    // The remedy removes the block and leaves the rest intact.
     let report = doctor::run(&path, true).unwrap();
     assert_eq!(report.failed(), 0, "{report:?}");
     let (home, _) = Home::rollback(&path, number - 1, false).unwrap();
@@ -198,7 +198,7 @@ fn a_verified_snapshot_of_damaged_data_is_refused_and_removed() {
     let offsets: Vec<_> = starts.iter().map(|start| start + body.len() / 2).collect();
     flip(&file, &offsets);
     let copy = |name: &str| folder.path().join(name);
-    // Without verification, only the data that is read when the copy is opened is checked.
+    // Without verification, `create` checks only the data that is read when the copy is opened.
     snapshot::create(&path, &copy("opened"), Checked::Opened).unwrap();
     let error = snapshot::create(&path, &copy("verified"), Checked::Verified).unwrap_err();
     assert!(matches!(error, HomeError::DamagedCopy { check: "chain.rows", .. }), "{error:?}");
@@ -214,8 +214,8 @@ fn doctor_finds_damage_of_the_index_and_reindex_removes_it() {
     let home = home_with_blocks(folder.path());
     let head = home.view().unwrap().head.hash;
     let (path, file) = (home.path.clone(), data(&home.path, "index"));
-    // An address precedes its account in the flat table, in pages of history and in records of the trie, some
-    // of which are not used any more.
+    // The address precedes its account in the flat table, in history pages and in trie records. Some of these are no
+    // longer used.
     let address = chain::DEV_ACCOUNTS[0].address;
     drop(home);
     let contents = fs::read(&file).unwrap();
@@ -268,7 +268,7 @@ fn every_unusable_index_names_reindex_which_repairs_it() {
         let home = Home::reindex(&path).unwrap();
         assert_eq!(home.view().unwrap().head.hash, head, "{name}");
     }
-    // A file in place of the folder.
+    // A file replaces the folder.
     fs::remove_dir_all(path.join("index")).unwrap();
     fs::write(path.join("index"), b"").unwrap();
     Home::open(&path).unwrap_err();
@@ -288,7 +288,7 @@ fn truncated_chain_error_names_sizes_and_snapshot() {
         fs::write(&chain, &whole[..cut as usize]).unwrap();
         let text = match Home::open(&path) {
             Err(error) => error.to_string(),
-            // The last page of the file may be free, and then no data is missing.
+            // The last page of the file may be free, in which case no data is missing.
             Ok(home) => {
                 drop(home);
                 assert!(cut >= length - PAGE_BYTES, "{cut} of {length} bytes were accepted");
@@ -306,7 +306,7 @@ fn truncated_chain_error_names_sizes_and_snapshot() {
     drop(Home::open(&path).unwrap());
 }
 
-/// A copy of the home folder of an older version from the fixtures, and the hash of its head.
+/// Copies the home folder of an older version from the fixtures. Returns the copy, and the hash of its head.
 pub fn old_home(folder: &Path) -> (PathBuf, String) {
     let archive = fixtures("native-a142d93");
     let head = fs::read_to_string(archive.join("head")).unwrap().trim().to_owned();
@@ -333,14 +333,14 @@ fn home_of_format_3_is_migrated_and_returns_the_same_results() {
         fs::copy(data(&path, environment), data(&snapshot, environment)).unwrap();
     }
     fs::copy(path.join("genesis.json"), snapshot.join("genesis.json")).unwrap();
-    // A command that only reads names the command that migrates.
+    // The error of a command that only reads names the command that migrates.
     let error = home::audit::state_root(&path).unwrap_err().to_string();
     assert!(error.contains("evmd start"), "{error}");
     let home = Home::open(&path).unwrap();
     home.check_genesis_file().unwrap();
     let view = home.view().unwrap();
     assert_eq!(view.head.hash.to_string(), head);
-    // All blocks are intact: another node can import an export of them, which checks them.
+    // All blocks are intact: another node can import an export of them, which checks the blocks.
     let file = folder.path().join("exported.rlp");
     crate::common::export(&home, &file);
     let text = fs::read_to_string(path.join("genesis.json")).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the lines that a running node logs about blocks, transactions and calls, read from the file of
-//! `--log-file`, and of `evmd status --watch`.
+//! Tests the lines that a running node logs about blocks, transactions and calls, read from the file of `--log-file`,
+//! and tests `evmd status --watch`.
 
 use crate::{common::wait_until, start_safety::run};
 use alloy_dyn_abi::DynSolValue;
@@ -17,12 +17,12 @@ use testkit::NodeProcess;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evmd");
 const CONSOLE: Address = address!("000000000000000000636F6e736F6c652e6c6f67");
-/// Code that reverts with its input.
+/// Code that reverts with its input as the revert data.
 const REVERTER: [u8; 7] = hex!("365f5f37365ffd");
-/// The gas limit of all transactions here: 200,000.
+/// The gas limit of all transactions in these tests: 200,000.
 const GAS: &str = "0x30d40";
 
-/// A node that logs into a file.
+/// A node that logs to a file.
 struct Logged {
     node: NodeProcess,
     file: PathBuf,
@@ -60,7 +60,7 @@ impl Logged {
         self.node.endpoints().call(method, params).await
     }
 
-    /// Sends a transaction from the first development account; returns the hash.
+    /// Sends a transaction from the first development account, and returns its hash.
     async fn send(&self, to: Option<Address>, data: &[u8]) -> String {
         let data = Bytes::copy_from_slice(data);
         let mut tx = json!({ "from": DEV_ACCOUNTS[0].address, "data": data, "gas": GAS });
@@ -83,14 +83,14 @@ impl Logged {
     }
 }
 
-/// Code that passes its input to the console.
+/// Returns code that passes its input to the console.
 fn logger() -> Vec<u8> {
     let copy_input = hex!("365f5f37");
     let (arguments, call) = (hex!("5f5f365f73"), hex!("5afa00"));
     [&copy_input[..], &arguments, CONSOLE.as_slice(), &call].concat()
 }
 
-/// ABI-encoded input or error.
+/// Returns the ABI encoding of a call's input or of an error.
 fn encoded(signature: &str, values: Vec<DynSolValue>) -> Vec<u8> {
     [&keccak256(signature)[..4], &DynSolValue::Tuple(values).abi_encode_params()].concat()
 }
@@ -124,7 +124,7 @@ async fn development_chain_prints_transactions_failures_and_messages() {
     ]);
     let hash = node.send(Some(reverter), &[0xab, 0xcd, 0xef, 1]).await;
     node.line(&["INFO tx: ", &hash, " reverted: custom error 0xabcdef01, gas "]);
-    // INVALID uses all gas.
+    // INVALID uses up all gas.
     let invalid = node.create(&[0xfe]).await;
     let hash = node.send(Some(invalid), &[]).await;
     node.line(&["INFO tx: ", &hash, " failed: invalid opcode: INVALID, gas 200000"]);
@@ -162,7 +162,7 @@ async fn development_chain_prints_messages_and_failures_of_calls() {
     let poor = json!([{ "from": Address::repeat_byte(9), "to": sender, "value": "0x1" }]);
     node.node.endpoints().fail("eth_call", poor).await;
     node.line(&["INFO call: eth_call ", " refused: ", "insufficient funds"]);
-    // At this price, the sender cannot pay for the gas with which an estimate starts.
+    // At this price, the sender cannot pay for the gas limit with which an estimate starts.
     let price = "0x21e19e0c9bab2400000";
     let mut priced = request(logger, message("priced", 3));
     priced[0]["gasPrice"] = json!(price);
@@ -258,7 +258,7 @@ async fn status_watch_ends_when_its_reader_closes_the_pipe() {
             .unwrap();
         let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(lines.filter(|line| line.starts_with(begin)).take(2).count(), 2);
-        // The pipe is closed now.
+        // The pipe is now closed.
         assert!(watch.wait().unwrap().success());
     }
 }

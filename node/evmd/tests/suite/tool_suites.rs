@@ -1,5 +1,5 @@
-//! Runs the tools of contract developers against a plain `evmd start`. Each test runs a script of the folder `clients`.
-//! `.ci/clients` installs the tools, and a script fails if one is missing.
+//! Runs the tools of contract developers against a plain `evmd start`. Each test runs a script in the folder `clients`.
+//! `.ci/clients` installs the tools, and a script fails if its tool is missing.
 
 use crate::development::PROGRAM;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 /// Maximum time of a suite. The slowest one takes 45 s on two busy cores.
 const MAX_SUITE: Duration = Duration::from_secs(900);
 
-/// The processes of a suite. Dropping this value kills them.
+/// The process group of a suite. Dropping this value kills the processes.
 struct Group(Pid);
 
 impl Drop for Group {
@@ -20,7 +20,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs a script with the addresses of a new node. The script must exit with 0, as it does if all of its tests pass.
+/// Runs a script with the addresses of a new node. The script must exit with 0, which means that all of its tests pass.
 async fn run(program: &str, script: &str) {
     let folder = tempfile::tempdir().unwrap();
     let node = NodeProcess::start(Path::new(PROGRAM), &folder.path().join("home"), &[]);
@@ -30,7 +30,7 @@ async fn run(program: &str, script: &str) {
     run_script(program, script, &addresses).await;
 }
 
-/// Runs a script of the folder `clients`. The script must exit with 0, as it does if all of its tests pass.
+/// Runs a script in the folder `clients`. The script must exit with 0, which means that all of its tests pass.
 pub(crate) async fn run_script(program: &str, script: &str, arguments: &[String]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let child = Command::new(program)

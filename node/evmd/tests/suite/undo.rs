@@ -31,7 +31,7 @@ use storage::StateRead;
 /// with the first word as its topic.
 const STORE: [u8; 27] = hex!("601080600b6000396000f36020356000355560003560006000a100");
 
-/// A home of a native chain without empty blocks, on which at least the last `undo_blocks` blocks can be undone.
+/// Initializes a native chain without empty blocks, on which at least the last `undo_blocks` blocks can be undone.
 fn undoable_home(folder: &Path, undo_blocks: usize) -> Home {
     let mut home = native_home(folder);
     home.config.storage.undo_blocks = undo_blocks;
@@ -39,13 +39,13 @@ fn undoable_home(folder: &Path, undo_blocks: usize) -> Home {
     home
 }
 
-/// A transaction of development account `from`.
+/// Returns a transaction of development account `from`.
 fn transaction(from: usize, nonce: u64, to: TxKind, value: u64, input: Vec<u8>) -> Bytes {
     let (value, max_priority_fee_per_gas) = (U256::from(value), 1_000_000_000);
     sign(from, TxEip1559 { value, max_priority_fee_per_gas, ..unsigned(nonce, to, input) })
 }
 
-/// `evmd doctor --verify` must accept the chain and its index.
+/// Asserts that `evmd doctor --verify` accepts the chain and its index.
 fn verify(folder: &Path) {
     let report = doctor::run(folder, true).unwrap();
     let failed: Vec<_> =
@@ -53,7 +53,7 @@ fn verify(folder: &Path) {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// The call data that stores `value` at `slot`.
+/// Returns call data that stores `value` at `slot`.
 fn store(slot: u64, value: u64) -> Vec<u8> {
     [slot, value].iter().flat_map(|word| U256::from(*word).to_be_bytes::<32>()).collect()
 }
@@ -75,7 +75,7 @@ fn compare_with_replay(
     compare_views(&ours, &theirs, contracts);
 }
 
-/// Two views must have the same blocks, receipts, fee history and state.
+/// Asserts that two views have the same blocks, receipts, fee history and state.
 fn compare_views(ours: &View, theirs: &View, contracts: &[Address]) {
     let [our_blocks, their_blocks] = [ours, theirs].map(|view| view.blocks().unwrap());
     for number in 0..=ours.number() {
@@ -123,7 +123,7 @@ async fn blocks_that_cannot_be_undone_are_refused() {
     assert_eq!(undos.undo(0, UndoneTransactions::Drop).await, Err(UndoError::Stopping));
 }
 
-/// A request that began before an undo is answered from the old branch or fails; it never mixes branches.
+/// A request that began before an undo either reads only the old branch or fails. It never mixes branches.
 #[tokio::test]
 async fn views_of_an_undone_block_fail_or_are_complete() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,16 +141,16 @@ async fn views_of_an_undone_block_fail_or_are_complete() {
     let balance = || state.account(Address::repeat_byte(7)).unwrap().unwrap().balance;
     let header = reader.header(3).unwrap();
     blocks.undo(1, UndoneTransactions::Drop).await.unwrap();
-    // Blocks with the same numbers and other transactions.
+    // These blocks have the same numbers but different transactions.
     for nonce in 1..4 {
         client.submit(transaction(0, nonce, to, 100, Vec::new())).await.unwrap();
         heads.wait_for(|head| *head > nonce).await.unwrap();
     }
     let new = pipeline.published.load();
     assert_eq!((old.undone, new.undone), (0, 1));
-    // Readers that were opened before the undo read the old branch.
+    // Readers that were opened before the undo still read the old branch.
     assert_eq!((reader.header(3).unwrap(), balance()), (header, U256::from(3)));
-    // A reader of blocks that is opened later fails and names the block. The old state can still be read.
+    // Opening a block reader now fails with an error that names the block. The old state can still be read.
     let error = old.blocks().map(drop).unwrap_err().to_string();
     assert!(error.contains(&old.head.hash.to_string()) && error.contains("repeat"), "{error}");
     assert_eq!(
@@ -163,7 +163,7 @@ async fn views_of_an_undone_block_fail_or_are_complete() {
     pipeline.join().unwrap();
 }
 
-/// Two branches of three blocks each on block 0, produced by two other nodes.
+/// Returns two branches of three blocks each on block 0, produced by two other nodes.
 async fn two_branches(folder: &Path) -> [[Block; 3]; 2] {
     let to = TxKind::Call(Address::repeat_byte(7));
     let mut branches = Vec::new();
@@ -186,7 +186,7 @@ async fn two_branches(folder: &Path) -> [[Block; 3]; 2] {
     <[_; 2]>::try_from(branches).unwrap()
 }
 
-/// A checkpoint contains the last chosen block, so the trie discards the unfinished block. That block may be chosen and
+/// A checkpoint contains the last chosen block, so the trie discards the unfinished block. This block may be chosen and
 /// written to the index before its child is given.
 #[tokio::test]
 async fn chosen_block_may_be_flushed_before_its_child_is_given() {
@@ -214,7 +214,7 @@ async fn chosen_block_may_be_flushed_before_its_child_is_given() {
     pipeline.join().unwrap();
 }
 
-/// Two given blocks on one parent exist at once, and choosing one drops the other.
+/// Two given blocks can have the same parent, and choosing one drops the other.
 #[tokio::test]
 async fn given_blocks_wait_until_one_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ async fn given_blocks_wait_until_one_is_chosen() {
     invalid.hash = invalid.header.hash_slow();
     let refused = blocks.give(invalid.clone()).await.unwrap_err();
     assert!(refused.to_string().contains("stateRoot"), "{refused}");
-    // Given twice before the first verdict, and chosen at the same time: seal decides about all three requests.
+    // Before the first verdict, the block is given twice and chosen: the seal stage decides all three requests.
     for _ in 0..20 {
         let [first, second] = [invalid.clone(), invalid.clone()].map(|block| blocks.give(block));
         let chosen = blocks.choose(invalid.hash, UndoneTransactions::Drop);
@@ -258,7 +258,7 @@ async fn given_blocks_wait_until_one_is_chosen() {
     assert_eq!(choose(one_child.hash).await, Ok(one_child.hash));
     assert_eq!(head(), one_child.hash);
     assert_eq!(choose(other_child.hash).await, Err(UndoError::Unknown(other_child.hash)));
-    // The other branch is given again. Choosing it undoes the blocks of the current one.
+    // The other branch is given again. Choosing it undoes the blocks of the current branch.
     blocks.give(other.clone()).await.unwrap();
     blocks.give(other_child.clone()).await.unwrap();
     assert_eq!(choose(other_child.hash).await, Ok(other_child.hash));

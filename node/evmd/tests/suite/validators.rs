@@ -43,7 +43,7 @@ fn public(number: u8) -> PublicKey {
     B256::from(public_key(&key(number)).unwrap()).try_into().unwrap()
 }
 
-/// The genesis of a chain with all validators, which receive the fees.
+/// Returns the genesis of a chain with all validators, which receive the fees.
 fn genesis() -> Genesis {
     let validators: Vec<_> = (0..VALIDATORS)
         .map(|number| chain::Validator {
@@ -55,7 +55,7 @@ fn genesis() -> Genesis {
     Genesis::test_network(GENESIS_TIME, &validators).unwrap()
 }
 
-/// The account of a validator. The account sends no transactions.
+/// Returns the account of a validator. The account sends no transactions.
 fn operator(number: u8) -> Address {
     Address::repeat_byte(0xa0 + number)
 }
@@ -150,7 +150,7 @@ async fn transactions_of_any_validator_are_final_on_all() {
             hashes.push(node.pipeline.client().submit(tx).await.unwrap());
         }
         if round == 2 {
-            // After its restart, the validator receives the blocks that the others made final meanwhile.
+            // After its restart, the validator receives the blocks that the others have finalized in the meantime.
             let stopped = nodes.pop().unwrap();
             stopped.stop();
             let before = nodes[0].height();
@@ -178,7 +178,7 @@ async fn transactions_of_any_validator_are_final_on_all() {
     nodes.into_iter().for_each(Node::stop);
 }
 
-/// Each block names the account of its proposer, and that account has received the fees of the block.
+/// Asserts that each block names its proposer's account, and that this account has received the base fees.
 fn assert_proposers_are_paid(node: &Node) {
     let view = node.pipeline.published.load();
     let blocks = view.blocks().unwrap();

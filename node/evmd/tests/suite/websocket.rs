@@ -1,4 +1,4 @@
-//! Tests that WebSockets conform to RFC 6455, and that their responses equal those of HTTP.
+//! Tests that WebSockets conform to RFC 6455, and that their responses equal those over HTTP.
 
 use crate::client::{MAX_WAIT, Node, exchange};
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// A call, and its response.
+/// A call and its response.
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
 const RESPONSE: &str = r#"{"jsonrpc":"2.0","id":1,"result":"0x40000"}"#;
 
-/// The handshake of a client with this version of the protocol.
+/// Returns a client's handshake with this version of the protocol.
 fn handshake(version: u8) -> String {
     format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -29,7 +29,7 @@ fn handshake(version: u8) -> String {
     )
 }
 
-/// A masked frame with this first byte.
+/// Returns a masked frame with this first byte.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
     let mut frame = match payload.len() {
@@ -62,7 +62,7 @@ impl Raw {
         }
         let head = String::from_utf8(head).unwrap().to_lowercase();
         assert!(head.starts_with("http/1.1 101"), "{head}");
-        // The value in the RFC (section 1.3).
+        // This is the value in the RFC (section 1.3).
         assert!(head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="), "{head}");
         Self(stream)
     }
@@ -71,7 +71,7 @@ impl Raw {
         self.0.write_all(&frames.concat()).await.unwrap();
     }
 
-    /// Opcode and payload of the next frame.
+    /// Returns the opcode and payload of the next frame.
     async fn receive(&mut self) -> (u8, Vec<u8>) {
         let read = async {
             let mut head = [0; 2];
@@ -95,7 +95,7 @@ impl Raw {
         String::from_utf8(payload).unwrap()
     }
 
-    /// The status of the next close frame, after which the server closes the connection.
+    /// Returns the status in the next close frame. The server must then close the connection.
     async fn closed(mut self) -> u16 {
         let (opcode, payload) = self.receive().await;
         assert_eq!(opcode, CLOSE, "{payload:x?}");
@@ -145,10 +145,10 @@ async fn frames_that_violate_the_protocol_close_the_connection() {
     for address in [node.json_rpc, node.web_socket] {
         for (what, frames, status) in &cases {
             let mut raw = Raw::open(address).await;
-            // A message before the violation is answered.
+            // A message before the violation is still answered.
             raw.send(&[frame(FIN | TEXT, CALL.as_bytes())]).await;
             assert_eq!(raw.receive_text().await, RESPONSE, "{what}");
-            // The connection may have been closed before all bytes were sent.
+            // The server may close the connection before all bytes are sent.
             let _ = raw.0.write_all(&frames.concat()).await;
             assert_eq!(raw.closed().await, *status, "{what}");
         }
@@ -178,14 +178,14 @@ async fn all_valid_frames_are_answered() {
     let error: Value = serde_json::from_str(&raw.receive_text().await).unwrap();
     assert_eq!(error["error"]["code"], -32700, "an empty message is not JSON");
     let text = CALL.replace("\"id\":1", "\"id\":\"☃\"");
-    // Byte by byte, so that each character is split.
+    // Each frame carries one byte, so the snowman character is split.
     let (last, first) = text.as_bytes().split_last().unwrap();
     let mut frames: Vec<_> = first.iter().map(|byte| frame(CONTINUATION, &[*byte])).collect();
     frames[0][0] = TEXT;
     frames.push(frame(FIN | CONTINUATION, &[*last]));
     raw.send(&frames).await;
     assert_eq!(raw.receive_text().await, RESPONSE.replace("\"id\":1", "\"id\":\"☃\""));
-    // A message of the maximum size.
+    // This message has the maximum size.
     let largest = format!("{CALL}{}", " ".repeat(1_000_000 - CALL.len()));
     raw.send(&[frame(FIN | TEXT, largest.as_bytes())]).await;
     assert_eq!(raw.receive_text().await, RESPONSE);
@@ -229,12 +229,12 @@ async fn handshakes_are_checked() {
         assert_eq!(status(no_key.replace("n: Upgrade", "n: Upgrade, close")).await, 400);
         let post = handshake(13).replace("GET", "POST").replace("n: Upgrade", "n: Upgrade, close");
         assert_eq!(status(post).await, 400);
-        // The bytes of a body would be parsed as frames.
+        // The bytes of a body would otherwise be parsed as frames.
         let body = handshake(13).replace("n: Upgrade", "n: Upgrade, close");
         let body = body.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nabcde");
         assert_eq!(status(body).await, 400);
     }
-    // The HTTP client of Java offers HTTP/2 in this way with its first request.
+    // Java's HTTP client offers HTTP/2 in this way with its first request.
     let offer = format!(
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\
          Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\nContent-Type: application/json\r\n\
@@ -246,7 +246,7 @@ async fn handshakes_are_checked() {
     node.stop().await;
 }
 
-/// Ids as JSON text, and whether they are valid.
+/// Ids as JSON text, and whether each is valid.
 const IDS: [(&str, bool); 17] = [
     ("0", true),
     ("-1", true),
@@ -329,7 +329,7 @@ async fn subscriptions_are_opened_and_closed_by_calls_with_any_id() {
         let text = timeout(MAX_WAIT, socket.receive_text()).await.unwrap();
         assert_eq!(text, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":true}}"#));
     }
-    // A request without an id is a notification: no subscription is opened, and there is no response.
+    // A request without an id is a notification: it opens no subscription and receives no response.
     socket.send(r#"{"jsonrpc":"2.0","method":"eth_subscribe","params":["syncing"]}"#).await;
     assert_eq!(socket.call("eth_chainId", json!([])).await, "0x40000");
     node.stop().await;
@@ -353,7 +353,7 @@ async fn subscriptions_of_a_connection_are_limited() {
     let refused = other.response("eth_unsubscribe", json!([open[0]])).await;
     assert_eq!(refused["error"]["code"], -32000, "it is the subscription of another connection");
     assert_eq!(socket.call("eth_unsubscribe", json!([open[0]])).await, true);
-    // The permit of a subscription is released when its task has ended.
+    // The permit of a subscription is released once its task has ended.
     let again = async {
         while socket.response("eth_subscribe", json!(["newHeads"])).await.get("error").is_some() {}
     };
@@ -361,7 +361,7 @@ async fn subscriptions_of_a_connection_are_limited() {
     node.stop().await;
 }
 
-/// The filters of subscriptions count as memory of the client.
+/// Memory of subscription filters is charged to the client.
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_use_the_memory_of_clients() {
     let node = Node::native().await;

@@ -1,4 +1,4 @@
-//! Keeps a journal under another name if it cannot be used, or only in part.
+//! Keeps a journal under another name if it cannot be used, or can be used only in part.
 
 use std::{
     fs::{self, File},

@@ -10,7 +10,7 @@ const BYTES_PER_UNIT: usize = 3;
 /// Decodes bytes as a journal file.
 ///
 /// # Panics
-/// If the entries are larger than the file, or if a file that is written from the entries has other entries.
+/// Panics if the entries are larger than the file, or if a file written from the entries does not have the same ones.
 pub fn journal_file(file: &[u8]) {
     let records = match format::version(file) {
         Version::One(records) => format::read_v1(records),
@@ -26,11 +26,11 @@ pub fn journal_file(file: &[u8]) {
 /// Generates a file from the bytes, and damages one part of it. A journal must lose only the damaged records.
 ///
 /// The first two bytes are the position of the damage, the third its length, and the fourth the bits that it
-/// flips. After them, each transaction consists of its length in units
-/// of [`BYTES_PER_UNIT`], which has one byte, and its bytes.
+/// flips. Each transaction follows as one byte, which is its length in units of [`BYTES_PER_UNIT`], and then its
+/// bytes.
 ///
 /// # Panics
-/// If another record is lost, or if one is found that was not written.
+/// Panics if another record is lost, or if one is found that was not written.
 pub fn damaged_journal(data: &[u8]) {
     let Some((&[high, low, length, bits], rest)) = data.split_first_chunk() else { return };
     let entries = entries(rest);
@@ -65,7 +65,7 @@ fn header_for(data: &[u8]) -> Header {
 }
 
 /// # Panics
-/// If a file that is written from these entries has other entries.
+/// Panics if a file written from these entries does not have the same ones.
 fn check_written(header: &Header, entries: &[Entry]) {
     assert_eq!(entries_of(&file_of(header, entries)), entries);
 }

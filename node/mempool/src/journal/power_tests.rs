@@ -12,12 +12,12 @@ const CHILD: &str = "EVMD_TEST_SYNCED_JOURNAL";
 /// Number of transactions, and the number between two rewrites.
 const TXS: u64 = 12;
 const BETWEEN_REWRITES: u64 = 3;
-/// Number of random selections of unsynced writes that reach the disk nevertheless, after each event.
+/// Number of random selections, after each event, of the unsynced writes that reach the disk anyway.
 const DRAWS: u32 = 3;
 
 /// Writes transactions, and prints each one as soon as it is acknowledged.
 fn write_and_acknowledge(path: &Path) {
-    // The first journal is that of a node that synced neither its contents nor its name.
+    // The first journal comes from a node that synced neither its contents nor its name.
     let elsewhere = path.with_extension("elsewhere");
     write_journal(&elsewhere, 1);
     fs::copy(&elsewhere, path).unwrap();

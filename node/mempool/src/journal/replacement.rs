@@ -1,4 +1,4 @@
-//! Replaces the journal by a shorter file.
+//! Replaces the journal with a shorter file.
 //!
 //! A process may run out of file descriptors, so the next file is opened in advance and stays open. If it was
 //! removed, it is created again. If that fails, or the disk is full, the old file stays complete and the attempt is

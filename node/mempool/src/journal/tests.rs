@@ -128,7 +128,7 @@ fn copy_of_a_damaged_journal_is_kept() {
         let mut damaged = whole.clone();
         damaged[HEADER_BYTES + n * record + 10] ^= 1;
         fs::write(&path, &damaged).unwrap();
-        // The first start replaces the file by an undamaged one, so the second makes no copy.
+        // The first start replaces the file with an undamaged one, so the second makes no copy.
         for _ in 0..2 {
             assert_eq!(Journal::open(&path, false, GENESIS).unwrap().1, undamaged);
             let copies = kept(folder.path());

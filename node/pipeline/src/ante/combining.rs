@@ -1,6 +1,6 @@
-//! Flat combining: the ante stage behind a lock, which any caller may run. A caller that has put something
-//! into the stage's rings tries to take the lock and runs the stage itself. Waking the stage's thread, and
-//! being woken again for the result, costs several times what a check or a query costs.
+//! Flat combining: the ante stage is behind a lock, and any caller may run it. A caller that has put something
+//! into the stage's rings tries to take the lock and to run the stage itself, because waking the stage's thread
+//! and being woken again for the result costs several times as much as a check or a query.
 //!
 //! Callers never wait for the lock. If it is taken, they wake the stage's worker and continue.
 
@@ -25,12 +25,12 @@ pub(crate) struct CombiningStage {
 }
 
 impl CombiningStage {
-    /// A handle without a stage so far; `waker` wakes the worker that will run it.
+    /// Creates a handle that has no stage yet; `waker` wakes the worker that will run the stage.
     pub(crate) fn new(waker: WorkerWaker) -> Self {
         Self { ante: Arc::new(Mutex::new(None)), waker }
     }
 
-    /// Processes what callers have put into the stage's rings, on this thread or by waking the worker.
+    /// Processes what callers have put into the stage's rings on this thread, or wakes the worker to do so.
     pub(crate) fn run_combined(&self) {
         let is_done = match self.ante.try_lock() {
             Ok(mut ante) => ante.as_mut().is_some_and(Ante::run_for_caller),
@@ -46,7 +46,7 @@ impl CombiningStage {
     }
 }
 
-/// The stage as its worker runs it. Dropping it ends the stage for all callers.
+/// The worker's end of the stage. Dropping it ends the stage for all callers.
 #[derive(Debug)]
 pub(crate) struct CombiningWorker {
     stage: CombiningStage,

@@ -25,15 +25,15 @@ pub(super) struct Development {
     settings: NextBlockSettings,
     /// A copy of the settings, for clients.
     published: watch::Sender<NextBlockSettings>,
-    /// Accounts that are set in a block of their own.
+    /// Accounts to be set in a separate block.
     accounts: Vec<AccountOverride>,
     /// Number of requested blocks that are still to be produced, whatever the engine decides.
     requested: u64,
-    /// Seconds from each requested block to the next; the timestamp of the first one is that of the clock.
+    /// Seconds from each requested block to the next; the first one has the clock's timestamp.
     interval: Option<u64>,
     /// Whether the next requested block is the first one.
     is_first: bool,
-    /// No block is produced, because a client takes a snapshot or changes the head.
+    /// No block is produced, because a client is taking a snapshot or changing the head.
     is_suspended: bool,
 }
 
@@ -50,7 +50,7 @@ impl Development {
         }
     }
 
-    /// Continues from the timestamp of the head if it is ahead of `now`: the clock was moved before a restart.
+    /// Continues from the head's timestamp if it is ahead of `now`: the clock was moved forward before a restart.
     pub(super) fn continue_from(&mut self, head_timestamp: u64, now: SystemTime) {
         let ahead = head_timestamp.saturating_sub(seconds(now)).min(MAX_CLOCK_OFFSET_S);
         self.settings.clock.offset_s = ahead as i64;
@@ -65,7 +65,7 @@ impl Development {
         self.requested > 0
     }
 
-    /// Lets clients read what is set for the next block.
+    /// Publishes the settings of the next block to clients.
     pub(super) fn publish(&self) {
         self.published.send_if_modified(|published| {
             let is_changed = *published != self.settings;
@@ -74,21 +74,21 @@ impl Development {
         });
     }
 
-    /// The settings of a block in which accounts are set, if a client has requested one.
+    /// Takes the settings of a block in which accounts are set, if a client has requested one.
     pub(super) fn take_accounts(&mut self) -> Option<Box<BlockSettings>> {
         let accounts = std::mem::take(&mut self.accounts);
         let settings = BlockSettings { accounts, ..BlockSettings::default() };
         (!settings.accounts.is_empty()).then(|| Box::new(settings))
     }
 
-    /// What is set in the block that is produced now.
+    /// Takes the settings of the block that is being produced.
     pub(super) fn take_settings(&mut self) -> Option<Box<BlockSettings>> {
         let header = std::mem::take(&mut self.settings.header);
         let settings = BlockSettings { accounts: Vec::new(), header };
         (settings.flags() != BlockFlags::NONE).then(|| Box::new(settings))
     }
 
-    /// The timestamp of the block that is produced now, on a parent with this timestamp.
+    /// Returns the timestamp of the block that is being produced; `parent` is its parent's timestamp.
     pub(super) fn timestamp(&mut self, now: SystemTime, parent: u64) -> u64 {
         let clock = &mut self.settings.clock;
         let later = self.interval.filter(|_| self.requested > 0 && !self.is_first);
@@ -176,7 +176,7 @@ impl Ante {
             Develop::Resume => development.is_suspended = false,
             Develop::Restore(txs, settings) => {
                 (development.settings, development.is_suspended) = (settings, false);
-                // The head is durable now. `next_base_fee` may still be one that a client had set.
+                // The head is durable at this point. `next_base_fee` may still be a value that a client set.
                 self.parent.next_base_fee = self.published.load().head.next_base_fee;
                 self.pool.set_base_fee(self.parent.next_base_fee);
                 self.apply_base_fee();
@@ -202,7 +202,7 @@ impl Ante {
         Ok(Ok(Developed { settings: development.settings, last_block, dropped }))
     }
 
-    /// Lets the pool and the checks of transactions use the base fee that was set.
+    /// Applies the base fee that a client has set, if any, to the pool and to transaction checks.
     pub(super) fn apply_base_fee(&mut self) {
         if let Some(wei) = self.development.settings.header.base_fee {
             self.parent.next_base_fee = wei;
@@ -210,7 +210,7 @@ impl Ante {
         }
     }
 
-    /// Admits a transaction outside of a batch.
+    /// Admits a transaction that is not part of a batch.
     fn admit_alone(&mut self, tx: Arc<RecoveredTx>) -> Result<Result<(), Box<Reject>>, Fault> {
         let (spec, modules) = (Arc::clone(&self.spec), self.parent.modules.clone());
         let context = self.checks(&spec, modules.as_deref());
@@ -222,7 +222,7 @@ impl Ante {
         Ok(admitted)
     }
 
-    /// Removes from the journal what is not in the pool any more.
+    /// Removes transactions that are no longer in the pool from the journal.
     fn rewrite_journal(&mut self) -> Result<(), Fault> {
         let durable = self.published.load().number();
         Ok(self.journal.compact(&self.pool, durable, Instant::now())?)

@@ -5,8 +5,8 @@ use mempool::{Lane, Mempool};
 use modules::decorator::{self, CheckContext, Reject};
 use transactions::RecoveredTx;
 
-/// The pooled transactions that violate a rule of the next block's fork, whose rules `context` has. Checks the
-/// whole pool.
+/// Returns the pooled transactions that violate the rules of the next block's fork, which are in `context`.
+/// Checks the whole pool.
 pub(super) fn unfit(pool: &Mempool, context: &CheckContext<'_>) -> Vec<(B256, Reject)> {
     let broken = |tx: &RecoveredTx| Some((tx.hash, decorator::check_rules(tx, context).err()?));
     pool.lanes().flat_map(Lane::all).filter_map(|pooled| broken(&pooled.tx)).collect()

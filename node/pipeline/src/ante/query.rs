@@ -11,7 +11,7 @@ use storage::{ReadError, StateRead};
 use tokio::sync::oneshot;
 use transactions::RecoveredTx;
 
-/// A query with the sender for its result. A result that no caller waits for is discarded.
+/// A query with the channel for its result. The result is discarded if the caller no longer waits for it.
 #[derive(Debug)]
 pub enum PoolQuery {
     /// The sender's next nonce, including its pooled transactions up to the first gap.
@@ -22,11 +22,11 @@ pub enum PoolQuery {
     Known(Vec<B256>, oneshot::Sender<KnownTransactions>),
     /// How full the pool is.
     Level(oneshot::Sender<Level>),
-    /// The executable transactions by price.
+    /// The executable transactions, grouped by price.
     Prices(oneshot::Sender<Vec<PriceBand>>),
     /// The best transactions for a part of the next block.
     Candidates(BlockPart, TakenTransactions, oneshot::Sender<Candidates>),
-    /// A request of a client of a development chain.
+    /// A request from a client of a development chain.
     Develop(Develop, DevelopReply),
     /// The pooled transactions of one sender, or of all.
     Content(Option<Address>, oneshot::Sender<Vec<SenderTxs>>),
@@ -35,7 +35,7 @@ pub enum PoolQuery {
 /// The part of a block for which candidates are chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockPart {
-    /// Gas of the part. Gas above the gas limit of the block is ignored.
+    /// Gas available to the part, capped at the gas limit of the block.
     pub gas: u64,
     /// Maximum number of candidates.
     pub txs: usize,
@@ -46,7 +46,7 @@ impl BlockPart {
     pub const WHOLE: Self = Self { gas: u64::MAX, txs: usize::MAX };
 }
 
-/// The pooled transactions of a list of hashes, in its order.
+/// The pooled transactions with the hashes of a list, in the order of the list.
 pub type KnownTransactions = Vec<Option<Arc<RecoveredTx>>>;
 
 /// The hashes of the transactions in each block that precedes the next one and is not part of the chain yet.
@@ -57,7 +57,7 @@ pub type TakenTransactions = Vec<Arc<B256HashSet>>;
 pub struct Candidates {
     /// Number of the newest executed block, which may not be published yet.
     pub after: u64,
-    /// In execution order.
+    /// The transactions, in execution order.
     pub txs: Vec<Arc<RecoveredTx>>,
 }
 
@@ -96,9 +96,9 @@ impl SenderTxs {
 }
 
 impl PoolQuery {
-    /// Answers from the pool and the newest executed block. Transactions of that block have left the pool, and
-    /// become visible in the chain only when the block is durable. `choose` selects transactions for a part of
-    /// the next block.
+    /// Answers the query from the pool and the newest executed block. The transactions of that block have left the
+    /// pool, but become visible in the chain only when the block is durable. `choose` selects transactions for a
+    /// part of the next block.
     pub(super) fn answer(
         self,
         pool: &mut Mempool,
@@ -149,8 +149,8 @@ impl PoolQuery {
         Ok(())
     }
 
-    /// Whether the query may take milliseconds: it walks the whole pool or a block's part of it, looks up a list of
-    /// hashes, or writes the journal.
+    /// Returns whether the query may take milliseconds, because it walks all of the pool or a block's worth of it,
+    /// looks up a list of hashes, or writes the journal.
     pub(super) const fn is_large(&self) -> bool {
         matches!(
             self,

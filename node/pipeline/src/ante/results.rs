@@ -1,5 +1,5 @@
-//! The results of a batch of submissions. They are sent only after the journal contains the accepted
-//! transactions, so that a crash of the process loses no transaction that was reported as accepted:
+//! The results of a batch of submissions. They are sent only after the accepted transactions are in the journal,
+//! so that a crash of the process does not lose a transaction that was reported as accepted:
 //! [`UnwrittenResults`] cannot be sent, and become [`Results`] when the journal is written.
 
 use crate::batch::{Reply, Submitted};
@@ -19,7 +19,7 @@ impl UnwrittenResults {
         self.0.push((submitted, reply));
     }
 
-    /// Writes the transactions that were added to the journal to its file.
+    /// Flushes the transactions that were added to the journal to the journal file.
     pub(super) fn write(self, journal: &mut Journal) -> Result<Results, JournalError> {
         journal.write()?;
         Ok(Results(self.0))

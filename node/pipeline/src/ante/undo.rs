@@ -1,4 +1,4 @@
-//! The mempool's part of an undo: it returns to the state of an earlier block.
+//! The mempool's part in an undo: the pool returns to the state of an earlier block.
 
 use super::Ante;
 use crate::{
@@ -11,13 +11,13 @@ use std::{sync::Arc, time::Instant};
 use storage::StateRead;
 
 impl Ante {
-    /// Returns to an earlier block. Commit removes the undone blocks from the chain after this function has written
-    /// the journal.
+    /// Returns to an earlier block. Commit removes the undone blocks from the chain only after this function has
+    /// written the journal.
     pub(super) fn undo(&mut self, undo: &Undo) -> Result<(), Fault> {
         self.parent = NextBlockParent::of_head(&undo.view.head, undo.view.state.clone());
         self.recent.forget(undo.number());
         self.is_paused = false;
-        // A proposal on an undone block is dropped by execute.
+        // Execute drops a proposal that builds on an undone block.
         self.proposal_in_flight = false;
         self.reselect_at_gas = 0;
         let now = Instant::now();
@@ -27,7 +27,7 @@ impl Ante {
         self.journal.undo_above(undo.number());
         match undo.transactions {
             UndoneTransactions::Return => self.return_to_pool(undo)?,
-            // The file still has the transactions of the undone blocks, and a restart would pool them.
+            // The file still contains the transactions of the undone blocks, and a restart would pool them.
             UndoneTransactions::Drop => {
                 let durable = self.published.load().number();
                 self.journal.compact(&self.pool, durable, now)?;

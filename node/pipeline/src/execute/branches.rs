@@ -1,4 +1,4 @@
-//! Given and built blocks: executes them on their parents, and makes chosen ones the head.
+//! Given and built blocks: execute runs them on their parents, and makes a chosen one the head.
 
 use super::{Execute, head::ExecutionHead, roots::ReceiptRoots, undo::unreadable};
 use crate::{
@@ -27,13 +27,13 @@ pub(super) struct UnfinishedBlock {
     /// The execution head after it.
     head: ExecutionHead,
     pub(super) layer: Arc<Layer>,
-    /// Whether seal has accepted it. Until then it may be refused.
+    /// Whether seal has accepted the block. Until then it may be refused.
     is_sealed: bool,
 }
 
 impl Unfinished {
-    /// The unfinished blocks from the oldest unfinished ancestor of block `hash` to that block; empty if the block is
-    /// not unfinished.
+    /// Returns the unfinished blocks from the oldest unfinished ancestor of block `hash` to that block; empty if the
+    /// block is not unfinished.
     fn path_to(&self, hash: B256) -> Vec<B256> {
         let mut path = Vec::new();
         let mut next = hash;
@@ -51,17 +51,17 @@ impl Unfinished {
         }
     }
 
-    /// Whether seal has yet to accept or refuse one of these blocks.
+    /// Returns whether seal has yet to accept or refuse one of these blocks.
     fn are_being_sealed(&self, path: &[B256]) -> bool {
         path.iter().any(|hash| self.0.get(hash).is_some_and(|block| !block.is_sealed))
     }
 
-    /// The finished parent of the first block of a path.
+    /// Returns the parent of the first block of a path. The parent is part of the chain.
     fn base(&self, path: &[B256]) -> Option<B256> {
         Some(self.0.get(path.first()?)?.parent)
     }
 
-    /// Removes a block and its descendants. Returns the states after them, as do the following methods.
+    /// Removes a block and its descendants. Like the following methods, returns the post-states of removed blocks.
     pub(super) fn remove_branch(&mut self, hash: B256) -> Vec<LayerId> {
         self.remove_unless(|path| !path.contains(&hash))
     }
@@ -87,7 +87,7 @@ impl Unfinished {
 }
 
 impl Execute {
-    /// Answers a request, or keeps it until it can be answered.
+    /// Answers a request, or holds it until it can be answered.
     pub(super) fn answer(&mut self, request: BlockRequest) -> Result<Progress, Fault> {
         if self.head.hash.is_none() {
             // The head is being sealed. If seal has ended, no hash will arrive.
@@ -111,8 +111,8 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    /// Executes a given block on the state of its parent. A block that is unfinished already, or part of the chain, is
-    /// reported as valid: executing it again would create a second state for the same hash.
+    /// Executes a given block on the state of its parent. A block that is already unfinished or part of the chain is
+    /// reported as valid without executing it, which would create a second state for the same hash.
     fn execute_given(&mut self, given: GivenBlock) -> Result<Progress, Fault> {
         let (hash, header) = (given.block.hash, &given.block.header);
         let (number, parent) = (header.number, header.parent_hash);
@@ -142,7 +142,7 @@ impl Execute {
         self.unfinished.0.contains_key(&hash)
     }
 
-    /// Whether the block is the head or one of its ancestors.
+    /// Returns whether the block is the head or one of its ancestors.
     fn is_on_chain(&self, number: u64, hash: B256) -> Result<bool, Fault> {
         let known = number <= self.head.header.number;
         let found = known.then(|| self.head.block_hash(number)).transpose();
@@ -159,7 +159,7 @@ impl Execute {
         let head = mem::replace(&mut self.head, on);
         let roots = ReceiptRoots::new(self.roots.bytes());
         let roots = mem::replace(&mut self.roots, roots);
-        // The caches have the state of the head.
+        // The caches hold the state of the head.
         let recent = (!on_head).then(|| mem::take(&mut self.recent));
         let block = RecoveredBlock { seq: 0, block, txs, received };
         let executed = self.execute_imported(block, Origin::Given(Arc::clone(&answer)));
@@ -203,7 +203,7 @@ impl Execute {
         let number = on.header.number + 1;
         let state = on.state.id();
         let head = mem::replace(&mut self.head, on);
-        // The caches have the state of the head.
+        // The caches hold the state of the head.
         let recent = (!on_head).then(|| mem::take(&mut self.recent));
         let proposal =
             Proposal { parent: state, number, timestamp, beneficiary, txs, settings: None };
@@ -228,7 +228,7 @@ impl Execute {
         let mut block = self.being_built.take().expect("a block is being built");
         let hash = sealed.hash;
         if self.is_unfinished(hash) {
-            // The other block is equal and may have children, so the stages behind drop this one.
+            // The other block is identical and may already have children, so the later stages drop this one.
             self.refused.push(block.layer.id());
             return;
         }
@@ -236,8 +236,8 @@ impl Execute {
         self.unfinished.0.insert(hash, block);
     }
 
-    /// The execution head at block `hash`, the parent of block `child`, if it is the head, unfinished, or can
-    /// become the head again.
+    /// Returns the execution head at block `hash`, whose child has the number `child`, if the block is the head, is
+    /// unfinished, or can become the head again.
     fn head_of(&self, hash: B256, child: u64) -> Result<Option<ExecutionHead>, Fault> {
         if self.head.hash == Some(hash) {
             return Ok(Some(self.head.clone()));
@@ -254,7 +254,7 @@ impl Execute {
         Ok(Some(ExecutionHead::load(&view, self.head.caches()).map_err(unreadable)?))
     }
 
-    /// The number of block `hash`, if it is an ancestor of the head and its successor is not in the index.
+    /// Returns the number of block `hash` if it is an ancestor of the head and its successor is not in the index.
     fn undoable_ancestor(&self, hash: B256) -> Result<Option<u64>, Fault> {
         for layer in self.head.state.layers().iter().rev() {
             let Some(number) = layer.number().checked_sub(1) else { break };
@@ -265,8 +265,8 @@ impl Execute {
         Ok(None)
     }
 
-    /// Makes an unfinished block, or an ancestor of the head, the head. If the unfinished branch does not begin at
-    /// the head, execution first returns to the block where it begins.
+    /// Makes an unfinished block, or an ancestor of the head, the new head. If the unfinished branch does not begin
+    /// at the head, execution first returns to the block where the branch begins.
     fn choose(
         &mut self,
         hash: B256,
@@ -319,7 +319,7 @@ fn unreadable_hash(number: u64, hash: B256, source: StateError) -> Fault {
     BlockFault { number, hash, reason }.into()
 }
 
-/// Whether the block is at fault, and not this node.
+/// Returns whether the block is at fault rather than this node.
 fn is_invalid(fault: &BlockFault) -> bool {
     match &fault.reason {
         BlockReason::Execution(ExecutionError::State { .. }) => false,

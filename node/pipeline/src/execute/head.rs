@@ -22,13 +22,13 @@ const HASHES: u64 = 256;
 pub(super) struct ExecutionHead {
     /// The header. It lacks roots and bloom while the hash is not known.
     pub(super) header: Arc<Header>,
-    /// `None` for a produced block that is not sealed yet.
+    /// The hash; `None` for a produced block that is not sealed yet.
     pub(super) hash: Option<B256>,
     pub(super) state: StateView,
     /// The modules of a native chain after the head.
     pub(super) modules: Option<Arc<Modules>>,
     total_difficulty: U256,
-    /// Newest first. Stored only while blocks can have ommers.
+    /// The newest ancestors, newest first. Stored only while blocks can have ommers.
     ancestors: VecDeque<Ancestor>,
     /// Hashes of the newest blocks, which may not be durable yet; older ones are read from the chain.
     hashes: BTreeMap<u64, B256>,
@@ -37,7 +37,7 @@ pub(super) struct ExecutionHead {
 }
 
 impl ExecutionHead {
-    /// The execution head at the head of a view.
+    /// Loads the execution head at the head of a view.
     pub(super) fn load(
         view: &View,
         caches: Option<Arc<ExecutionCaches>>,
@@ -97,7 +97,7 @@ impl ExecutionHead {
         self.hash = None;
     }
 
-    /// The caches that executions share, to load another head with them.
+    /// Returns the caches shared by all executions, which another head is loaded with.
     pub(super) fn caches(&self) -> Option<Arc<ExecutionCaches>> {
         self.caches.clone()
     }
@@ -105,7 +105,7 @@ impl ExecutionHead {
     /// Stores the sealed header of the head.
     ///
     /// # Panics
-    /// If the header is of another block than the head, or the head was sealed before.
+    /// If the header is not that of the head, or the head is already sealed.
     pub(super) fn seal(&mut self, sealed: SealedHeader) {
         let waited_for = self.hash.is_none() && sealed.state == self.state.id();
         assert!(waited_for, "block {} is not the one being sealed", sealed.header.number);

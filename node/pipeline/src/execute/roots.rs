@@ -1,4 +1,4 @@
-//! State roots in receipts before Byzantium. Execution needs a trie of its own, because the trie of seal lags behind.
+//! State roots in receipts before Byzantium. Execution needs its own trie, because the one in seal lags behind.
 
 use super::head::ExecutionHead;
 use alloy_primitives::B256;
@@ -23,7 +23,7 @@ impl ReceiptRoots {
         self.bytes
     }
 
-    /// Updates the trie to the execution head if it is `needed`, and drops it otherwise.
+    /// Updates the trie to the execution head if the trie is `needed`; drops it otherwise.
     pub(super) fn follow(&mut self, needed: bool, head: &ExecutionHead) -> Result<(), StateError> {
         if !needed {
             self.trie = None;
@@ -45,7 +45,7 @@ impl ReceiptRoots {
         Ok(())
     }
 
-    /// The state root after `changes` to the execution head.
+    /// Returns the state root after `changes` to the state of the execution head.
     pub(super) fn root_after(&self, changes: &StateChanges) -> Result<B256, StateError> {
         let trie = self.trie.as_ref().expect("only called before Byzantium");
         trie.root_after(changes).map_err(StateError::new)

@@ -15,11 +15,11 @@ use std::{sync::Arc, time::Duration};
 use storage::ChainReader;
 use transactions::RecoveredTx;
 
-/// Time between two checks of whether every executed block is durable.
+/// Polling interval while a request waits until every executed block is durable.
 pub(super) const DURABLE_WAIT: Duration = Duration::from_millis(1);
 
 impl Execute {
-    /// Begins the requested undo once every executed block is durable. Until then no block is executed.
+    /// Begins the requested undo once every executed block is durable. Until then, no block is executed.
     pub(super) fn undo_when_durable(&mut self, request: UndoRequest) -> Result<Progress, Fault> {
         if !self.is_durable() {
             return Ok(self.wait_with(BlockRequest::Undo(request)));
@@ -41,7 +41,7 @@ impl Execute {
         Ok(Progress::Worked)
     }
 
-    /// Begins the requested undo once the index has been rebuilt. Until then no block is executed.
+    /// Begins the requested undo once the index has been rebuilt. Until then, no block is executed.
     pub(super) fn undo_after(
         &mut self,
         request: UndoRequest,
@@ -88,14 +88,14 @@ impl Execute {
         self.published.load().state.id() == self.head.state.id()
     }
 
-    /// Keeps a request, which is tried again in the next step.
+    /// Holds a request, which is tried again in the next step.
     pub(super) fn wait_with(&mut self, request: BlockRequest) -> Progress {
         self.request = Some(request);
         // If seal has ended, no further block becomes durable.
         if self.headers.is_finished() { Progress::Finished } else { Progress::Idle }
     }
 
-    /// The view of block `to`. Flush writes no later block until the undo has reached it.
+    /// Returns the view of block `to`. Flush writes no later block until the undo has reached flush.
     fn undo_target(&self, to: u64) -> Result<Result<View, UndoError>, Fault> {
         let head = self.head.header.number;
         if to >= head {
@@ -108,7 +108,7 @@ impl Execute {
         Ok(Ok(self.stored_view(to, state)?))
     }
 
-    /// The view of a stored block, whose state is `state`.
+    /// Returns the view of a stored block with the state `state`.
     pub(super) fn stored_view(&self, number: u64, state: StateView) -> Result<View, Fault> {
         let blocks = self.head.chain.reader()?;
         let head = head_at(&blocks, &self.spec, number).map_err(unreadable)?;
@@ -137,7 +137,7 @@ impl Execute {
         Ok(())
     }
 
-    /// The transactions of the blocks after block `number`, in block order.
+    /// Reads the transactions of the blocks after block `number`, in block order.
     fn transactions_after(
         &self,
         blocks: &ChainReader,

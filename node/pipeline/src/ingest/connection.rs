@@ -1,4 +1,4 @@
-//! One TCP connection of the ingest: reads frames and writes replies.
+//! One TCP connection of the ingest stage: reads frames and writes replies.
 
 use super::{BatchSpace, MAX_FRAME_BYTES};
 use crate::{
@@ -20,7 +20,7 @@ use transactions::is_blob_tx;
 const READ_BYTES: usize = 64 * 1024;
 /// Maximum bytes of replies waiting for a client that does not read them; above it, its frames are not read.
 const MAX_REPLY_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of a connection's buffers that are not accounted to its client.
+/// Bytes of a connection's buffers that are not charged to its client.
 const FREE_BYTES: usize = READ_BYTES;
 /// Bytes of a frame's length prefix.
 const LENGTH_BYTES: usize = 4;
@@ -33,12 +33,12 @@ pub(super) struct Connection {
     output: BytesMut,
     /// Bytes of an oversized transaction still to be skipped.
     skip: usize,
-    /// Frames passed on and not answered yet.
+    /// Number of frames passed on but not answered yet.
     unanswered: usize,
     readable: bool,
     writable: bool,
     /// The client has closed its sending side, or sent an oversized frame. Nothing more is read, and the connection is
-    /// closed when everything is answered.
+    /// closed when every frame has been answered.
     ended: bool,
     /// The connection has failed.
     broken: bool,
@@ -47,13 +47,13 @@ pub(super) struct Connection {
     account: Arc<Account>,
     /// The accounted memory of both buffers.
     usage: Usage,
-    /// The permit of this connection.
+    /// The connection permit, released on drop.
     _permit: Held,
 }
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, account: Arc<Account>, permit: Held) -> Self {
-        // Small replies must not wait for each other. A failure only costs latency.
+        // Without Nagle's algorithm, small replies do not wait for each other. A failure only costs latency.
         drop(stream.set_nodelay(true));
         Self {
             stream,
@@ -72,12 +72,12 @@ impl Connection {
         }
     }
 
-    /// Whether the connection was evicted in favour of another client.
+    /// Returns whether the connection was evicted in favour of another client.
     pub(super) fn is_evicted(&self) -> bool {
         self.account.owner.is_evicted()
     }
 
-    /// Accounts for both buffers. If they may not grow, the connection fails.
+    /// Accounts for both buffers. If the budget does not permit them to grow, the connection fails.
     fn account_for_buffers(&mut self) {
         let bytes = self.input.len() + self.output.len();
         self.broken |= self.usage.grow_to(bytes).is_err();
@@ -192,23 +192,23 @@ impl Connection {
         self.usage.shrink_to(self.input.len() + self.output.len());
     }
 
-    /// Frees empty buffers, which would keep their capacity although it is not accounted any more.
+    /// Frees empty buffers, which would otherwise keep capacity that is no longer accounted for.
     fn release_buffers(&mut self) {
         if self.output.is_empty() && self.output.capacity() > FREE_BYTES {
             self.output = BytesMut::new();
         }
-        // Frames that were split off share the buffer's memory, whatever its remaining capacity.
+        // Frames that were split off share the buffer's memory, regardless of its remaining capacity.
         if self.input.is_empty() && !self.readable {
             self.input = BytesMut::new();
         }
     }
 
-    /// Whether no reply is waiting, or none can be sent any more.
+    /// Returns whether no reply is waiting, or none can be sent any more.
     pub(super) fn is_flushed(&self) -> bool {
         self.broken || self.output.is_empty()
     }
 
-    /// Whether the connection can be closed.
+    /// Returns whether the connection can be closed.
     pub(super) fn is_over(&self) -> bool {
         let answered = self.unanswered == 0 && self.output.is_empty();
         self.broken || self.is_evicted() || self.ended && answered && !self.more
@@ -227,7 +227,7 @@ mod tests {
     use config::Config;
     use std::net::{TcpListener, TcpStream as Client};
 
-    /// A connection and its client.
+    /// Creates a connection and its client.
     fn pair(budget: &Budget) -> (Connection, Client) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = Client::connect(listener.local_addr().unwrap()).unwrap();
@@ -239,7 +239,7 @@ mod tests {
         (Connection::new(TcpStream::from_std(stream), account, permit), client)
     }
 
-    /// The buffers of connections that were busy once and are idle now would otherwise fill the memory.
+    /// Otherwise, the buffers of connections that were once busy and are now idle would fill the memory.
     #[test]
     fn an_idle_connection_keeps_no_buffers() {
         let budget = Budget::new(&Config::default());

@@ -16,7 +16,7 @@ pub(super) const STOPPING: Reject = Reject::Busy("the node is stopping");
 pub(super) const FULL: Reject =
     Reject::Busy("too many transactions are being submitted, try again");
 
-/// Passes batches from the tasks that recover submissions to ante.
+/// Passes batches on to ante from the tasks that recover submissions.
 #[derive(Debug)]
 pub(super) struct OrderedOutput {
     output: Mutex<Output>,
@@ -31,13 +31,13 @@ struct Output {
 }
 
 impl OrderedOutput {
-    /// Sends to `out`, which `combining` reads, until [`Self::close`].
+    /// Creates an output that sends to `out`, which `combining` reads, until [`Self::close`].
     pub(super) fn new(out: Outbox<Vec<Recovered>>, combining: CombiningStage) -> Self {
         Self { output: Mutex::new(Output { out: Some(out), order: Reorder::new() }), combining }
     }
 
-    /// Sends a batch, and the batches that waited for it, if all earlier batches have been sent. Runs ante,
-    /// if no other thread does. Answers the calls of batches that ante cannot receive.
+    /// Sends a batch, and the batches that waited for it, once all earlier batches have been sent. Then runs ante if
+    /// no other thread is running it, and answers the calls in batches that ante cannot receive.
     pub(super) fn send(&self, seq: u64, recovered: Vec<Recovered>) {
         let mut refused = Vec::new();
         {
@@ -57,7 +57,7 @@ impl OrderedOutput {
         }
     }
 
-    /// Shuts down: sends no further batch, so that the following stages drain.
+    /// Shuts down: sends no further batches, so that the later stages drain.
     pub(super) fn close(&self) {
         drop(self.output().out.take());
         self.combining.wake();

@@ -6,14 +6,14 @@ use crate::{
 };
 use std::{mem, sync::PoisonError};
 
-/// Number of transactions that are recovered in the time of one: the lanes of the widest backend.
+/// Number of transactions that can be recovered in the time of one, which is the number of lanes of the widest backend.
 pub(super) const LANES: usize = 8;
 
 /// The queue. While it is not empty, at least one task takes batches from it.
 #[derive(Debug)]
 pub(super) struct SubmissionQueue {
     waiting: Mutex<Waiting>,
-    /// Maximum number of transactions of a batch.
+    /// Maximum number of transactions per batch.
     batch_txs: usize,
 }
 
@@ -41,8 +41,8 @@ impl SubmissionQueue {
         is_task_needed
     }
 
-    /// Takes a batch and its sequence number for a task; if there is none, the task no longer counts and must
-    /// end. Takes a multiple of the number of lanes, unless there are fewer transactions.
+    /// Takes a batch for a task and returns it with its sequence number. If there is none, the task no longer counts
+    /// and must end. The batch is a multiple of the number of lanes, unless fewer transactions are waiting.
     pub(super) fn take(&self) -> Option<(u64, Vec<RawTx>)> {
         let mut waiting = self.waiting();
         if waiting.txs.is_empty() {

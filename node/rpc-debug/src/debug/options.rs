@@ -1,4 +1,4 @@
-//! The options of a trace: tracer, its settings, and what the struct logger records.
+//! The options of a trace: the tracer, its settings, and what the struct logger records.
 
 use alloy_rpc_types_trace::geth::{
     GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions,

@@ -70,7 +70,7 @@ impl<'a> Rerun<'a> {
         Ok(overlay.map_err(|error| trace_error(error, Address::ZERO))?.changes())
     }
 
-    /// Starts the block on its parent's state.
+    /// Starts executing the block on its parent's state.
     pub(super) fn begin<'b, S>(
         &'b self,
         state: &'b S,

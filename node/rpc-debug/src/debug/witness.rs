@@ -26,7 +26,7 @@ use storage::{Account, ReadError, StateChanges, StateRead, trie::Witness};
 struct ExecutionWitness {
     /// RLP of the trie nodes of the state before the block.
     state: Vec<Bytes>,
-    /// Code that the block loads, of accounts that existed before it.
+    /// Code that the block loads from accounts that existed before it.
     codes: Vec<Bytes>,
     /// The addresses and slots whose hashes are keys of the nodes. The slots of an address follow it.
     keys: Vec<Bytes>,

@@ -1,4 +1,4 @@
-//! Sets accounts, and lets clients send transactions of accounts whose keys the node does not have.
+//! Sets accounts, and allows clients to send transactions from accounts whose keys the node does not have.
 
 use super::{Answer, Call, Develop, Error, development, json, mining::produce};
 use alloy_primitives::{Address, Bytes, U256};
@@ -9,7 +9,7 @@ use rpc_types::params::{Number, Param};
 use serde_json::Value;
 
 /// A number of up to 32 bytes in hexadecimal, or a JSON number of up to 64 bits. Leading zeros are allowed, because
-/// clients pass words.
+/// clients pass 32-byte words.
 struct Word(U256);
 
 impl Param for Word {

@@ -1,4 +1,4 @@
-//! The whole state as one value, in the format of anvil: hexadecimal digits of JSON that is compressed with gzip.
+//! Dumps and loads the whole state as one value in anvil's format: gzip-compressed JSON, encoded as hexadecimal.
 
 use super::{Answer, Call, Develop, Error, development, json, mining::produce};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};

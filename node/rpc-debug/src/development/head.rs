@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use transactions::RecoveredTx;
 
-/// Stores a snapshot. No block is produced meanwhile, so that the parts of the snapshot are of the same time.
+/// Stores a snapshot. No block is produced meanwhile, so that all parts of the snapshot belong to the same block.
 pub(super) async fn snapshot(call: Call) -> Answer {
     call.no_arguments()?;
     let development = development(&call)?;
@@ -104,7 +104,7 @@ async fn return_to(
     let control = mining(call)?;
     develop(call, Develop::Suspend).await?;
     let undone = match development.blocks.undo_to_any(snapshot.head.0).await {
-        // The snapshot is of the head.
+        // The snapshot was taken at the current head.
         Err(UndoError::NotBelow { to, head }) if to == head => Ok(()),
         undone => undone.map(drop),
     };

@@ -32,7 +32,7 @@ impl Param for MineOptions {
         }
         if !json.trim_start().starts_with('{') {
             let timestamp = Number::read(json, spec)?.0;
-            // Hardhat takes 0 for no timestamp.
+            // Hardhat treats 0 as no timestamp.
             return Ok(Self { timestamp: Some(timestamp).filter(|time| *time > 0), blocks: None });
         }
         let Object { timestamp, blocks } =
@@ -133,7 +133,7 @@ pub(super) async fn set_timestamp_interval(call: Call) -> Answer {
     json(&Value::Null)
 }
 
-/// Returns whether there was an interval.
+/// Removes the interval, and returns whether there was one.
 pub(super) async fn remove_timestamp_interval(call: Call) -> Answer {
     call.no_arguments()?;
     let was_set = call.context.pool.next_block_settings().clock.interval_s.is_some();

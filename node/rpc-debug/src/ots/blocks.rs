@@ -1,4 +1,4 @@
-//! The blocks and transactions of Otterscan's pages.
+//! Returns the blocks and transactions that Otterscan's pages show.
 
 use super::{Block, page_size};
 use alloy_consensus::Transaction as _;

@@ -84,7 +84,7 @@ impl Search<'_> {
         first.map_or(Ok(None), |number| self.last_creation(number))
     }
 
-    /// Returns the first block of Cancun, or the number after the head. Reads some 20 headers of a million blocks.
+    /// Returns the first block of Cancun, or the number after the head. Reads about 20 headers for a million blocks.
     fn first_of_cancun(&self) -> Result<u64, Error> {
         let (mut low, mut high) = (0, self.call.view.number() + 1);
         while low < high {

@@ -111,7 +111,7 @@ fn of_transaction(
         return Ok(None);
     };
     let results = Replay::new(call).transaction(&stored, index, calls_tracer())?;
-    // A Cosmos transaction has several hashes. The result contains the one of the request.
+    // A Cosmos transaction has several hashes. The result contains the hash in the request.
     let position = TxPosition { index, hash };
     let traces = results.trace.into_iter().map(|trace| localized(&stored, position, trace));
     Ok(Some(traces.collect()))

@@ -112,7 +112,7 @@ fn whole_block_inline(
     serialise(call, &blocks, number, &what).map(Some)
 }
 
-/// Returns the response about a block.
+/// Returns the response to a request for a whole block.
 fn whole_block(call: &Call, (id, what): (BlockId, BlockRequest)) -> Answer {
     if id.is_pending() {
         return serialise_pending(call, &what);
@@ -132,7 +132,7 @@ fn serialise(call: &Call, blocks: &ChainReader, number: u64, what: &BlockRequest
     Ok(call.services.responses.insert(what.key(&call.view, number), answer))
 }
 
-/// Like [`serialise`], for the pending block.
+/// Like [`serialise`], but for the pending block.
 fn serialise_pending(call: &Call, what: &BlockRequest) -> Answer {
     let pending = call.pending(PendingDetail::Roots)?;
     let stored = pending.stored();
@@ -219,7 +219,7 @@ pub fn with_receipts<T>(
     Ok(with(&receipt_objects(spec, &stored, &receipts)?))
 }
 
-/// Creates the objects of the receipts of a block.
+/// Converts the receipts of a block to their JSON objects.
 fn receipt_objects<'a>(
     spec: &ChainSpec,
     stored: &StoredBlock,

@@ -33,7 +33,7 @@ const GAS_UNCAPPED: u64 = u64::MAX / 2;
 pub struct CallHost<'a> {
     /// The view that contains the blocks.
     pub view: &'a View,
-    /// When the execution is cancelled.
+    /// The time at which the execution is cancelled.
     pub deadline: &'a Deadline,
     /// The caches that executions share.
     pub caches: Option<&'a ExecutionCaches>,
@@ -141,7 +141,7 @@ pub(super) fn estimate(
 
 /// Returns a header with the next timestamp, if `header` is the next block of a development chain and has the timestamp
 /// of the newest block. The transaction may be mined in this second or in the next one, and some contracts use more gas
-/// in the first transaction of a second. For example, pools of Uniswap V3 then store a price.
+/// in the first transaction of a second. For example, a Uniswap V3 pool then stores a price.
 fn header_one_second_later(call: &Call, header: &Header) -> Option<Header> {
     let newest = call.pending.as_ref().map_or(&call.view, |pending| &pending.parent);
     let newest = &newest.head.header;
@@ -150,9 +150,9 @@ fn header_one_second_later(call: &Call, header: &Header) -> Option<Header> {
         .then(|| Header { timestamp: header.timestamp.saturating_add(1), ..header.clone() })
 }
 
-/// Returns the header of the block after the head, if `header` is that of the head and a call may have another result
-/// in the next block: if a fork begins with it, and on a development chain, whose clients set its time and fees.
-/// Otherwise a transaction with the estimated gas could fail in that block.
+/// Returns the header of the next block, if `header` is the head and a call may have a different result in the next
+/// block: because a fork activates there, or because clients of a development chain set its time and fees. Without
+/// this, a transaction with the estimated gas could fail in that block.
 fn next_header(call: &Call, header: &Header) -> Option<Header> {
     let (spec, head) = (&call.context.spec, &call.view.head);
     // The pending block is already the next block.
@@ -200,7 +200,7 @@ pub(super) fn create_access_list(call: &Call) -> Answer {
     json(&AccessListObject { access_list, gas_used: U64::from(result.gas_used), error })
 }
 
-/// Runs a function on the call and the state after a block, which the parameters contain with the overrides.
+/// Runs a function on the call in the parameters and the state after the block in them, with their overrides.
 fn on_block<T>(
     call: &Call,
     run: impl FnOnce(&CallSite<'_, StateReader>, &Execution) -> Result<T, Error>,
@@ -208,7 +208,7 @@ fn on_block<T>(
     on_block_until(call, &call.call_deadline(), BlockId::LATEST, run)
 }
 
-/// Like [`on_block`], with another deadline and another default block.
+/// Like [`on_block`], but with another deadline and another default block.
 fn on_block_until<T>(
     call: &Call,
     deadline: &Deadline,
@@ -304,7 +304,7 @@ pub const fn gas_bound(cap: u64) -> u64 {
     if cap == 0 { GAS_UNCAPPED } else { cap }
 }
 
-/// Converts the error of a call without a result to that of JSON-RPC.
+/// Converts the error of a call without a result to a JSON-RPC error.
 pub fn call_error(error: CallError, from: Address) -> Error {
     match error {
         CallError::Invalid(reason) => Error::server(invalid_text(&reason, from)),
@@ -314,7 +314,7 @@ pub fn call_error(error: CallError, from: Address) -> Error {
     }
 }
 
-/// Converts the outcome of a call that was executed and failed.
+/// Converts the outcome of a call that was executed and failed to a JSON-RPC error.
 fn failure(outcome: CallOutcome) -> Error {
     match outcome {
         CallOutcome::Revert(data) => Error::reverted(&data),

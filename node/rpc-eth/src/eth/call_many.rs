@@ -131,7 +131,7 @@ pub(super) fn call_many(call: &Call) -> Answer {
     };
     let (header, hash) = (&stored.block.header, stored.block.hash);
     let count = stored.block.transactions.len();
-    // Before the end of the block, its first transactions are executed again. At its end, its state is used.
+    // For a position inside the block, its first transactions are executed again. At its end, its state is used.
     let inside = context.transactions.filter(|executed| *executed < count);
     let at = if inside.is_some() { number.saturating_sub(1) } else { number };
     let before = stored.txs().take(inside.unwrap_or_default());

@@ -37,7 +37,7 @@ const PRECOMPILES: [(Fork, &str, u64); 18] = [
     (Fork::Osaka, "P256VERIFY", 0x100),
 ];
 
-/// The rules from an activation time on.
+/// The rules that apply from an activation time.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfigObject {

@@ -129,7 +129,7 @@ fn check_newest(newest: u64, head: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Builds the response from the stored rows. The last row is that of the pending block if the call has one.
+/// Builds the response from the stored rows. The last row is the pending block's if the call has a pending block.
 fn stored(call: &Call, first: u64, last: u64, percentiles: &[f64]) -> Result<Vec<u8>, Error> {
     let mut answer = StoredAnswer::new(first, last, percentiles);
     let mut push = |number, bytes: &[u8]| {

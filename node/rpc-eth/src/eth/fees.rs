@@ -23,8 +23,8 @@ const MAX_SUGGESTED_TIP: u128 = 500_000_000_000;
 /// A block that uses less than this percentage of its gas limit had space for every transaction, so its fees do not
 /// show which fee is necessary.
 const FULL_PERCENT: u64 = 50;
-/// Divisor of the base fee for the suggestion without transactions on Ethereum. The result is the amount by which a
-/// full block raises the base fee, `base_fee * (elasticity - 1) / denominator`, with the constants of EIP-1559.
+/// Divisor of the base fee for the suggestion on an Ethereum chain without transactions. The result is the amount by
+/// which a full block raises the base fee, `base_fee * (elasticity - 1) / denominator`, with EIP-1559's constants.
 const TIP_FALLBACK_DIVISOR: u128 = 8;
 
 pub(super) fn gas_price(call: &Call) -> Answer {
@@ -117,7 +117,7 @@ fn min_tip(call: &Call) -> u128 {
     limits.min_tip.max(limits.price_limit.saturating_sub(base_fee))
 }
 
-/// Returns the suggestion without transactions: the amount by which a full block raises the base fee.
+/// Returns the suggestion if there are no transactions: the amount by which a full block raises the base fee.
 fn fallback_tip(view: &View) -> u128 {
     let base_fee = u128::from(view.head.next_base_fee);
     let Some(market) = view.head.market() else { return base_fee / TIP_FALLBACK_DIVISOR };

@@ -82,7 +82,7 @@ enum Poll {
     Logs(Box<LogQuery>, Delivered),
 }
 
-/// The result of undone blocks for a filter.
+/// What a poll returns because blocks were undone.
 #[derive(Default)]
 struct Undone {
     /// The matching logs of undone blocks that the client knows, oldest branch first, each as JSON text.
@@ -91,7 +91,7 @@ struct Undone {
     last: u64,
 }
 
-/// Returns the effect of the branches undone after `delivered`, or `None` if the view is older.
+/// Returns what a filter must report about the branches undone after `delivered`, or `None` if the view is older.
 fn undone(call: &Call, delivered: Delivered, filter: Option<&Filter>) -> Option<Undone> {
     let view = &call.view;
     if view.undone < delivered.undone {
@@ -127,7 +127,7 @@ fn with_removed(removed: &[Json], new: &Json) -> Json {
     Json::from_text(text)
 }
 
-/// Returns the changes since the last poll, or `None` if the search would take long.
+/// Returns the changes since the last poll, or `None` if the search would take too long.
 pub(super) fn changes_inline(call: &Call) -> Result<Option<Json>, Error> {
     let id = id(call)?;
     match poll(call, id)? {

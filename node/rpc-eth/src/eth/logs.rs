@@ -67,7 +67,7 @@ impl SearchLimits {
     }
 }
 
-/// Returns the logs of a query, or `None` if the search would take long.
+/// Returns the logs of a query, or `None` if the search would take too long.
 pub(super) fn logs_inline(call: &Call) -> Result<Option<Json>, Error> {
     let query: LogQuery = call.arguments()?.nullable()?;
     let (first, last) = query.range(&call.view)?;
@@ -111,7 +111,7 @@ pub(super) fn find_first(
     }
 }
 
-/// Returns all logs, or `None` if the search would take long.
+/// Returns all logs, or `None` if the search would take too long.
 pub(super) fn find_inline(
     call: &Call,
     filter: &Filter,
@@ -222,7 +222,7 @@ fn candidates(view: &View, filter: &Filter, first: u64, last: u64) -> Result<Vec
         return Ok((first..=last).collect());
     }
     let index = view.state.index().reader()?;
-    // The blocks that are not in the index yet are in the layers.
+    // The newest blocks are not in the index yet, but in the layers.
     let flushed = index.flushed()?;
     let mut found: Option<Vec<u64>> = None;
     for group in &groups {
@@ -265,7 +265,7 @@ struct FoundLogs {
 }
 
 impl FoundLogs {
-    /// Returns the limit that a block exceeded, as its error and its value. `before` is the number of logs before it.
+    /// Returns the error and the value of the limit that a block exceeded. `before` is the number of logs before it.
     fn exceeded(&self, limits: &SearchLimits, before: usize) -> Option<(String, u64)> {
         let (logs, bytes) = (limits.logs, limits.bytes);
         let one_block = before == 0 || self.logs == before;

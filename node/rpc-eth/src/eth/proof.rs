@@ -26,7 +26,7 @@ const MAX_INLINE_SLOTS: usize = 64;
 /// Length of the text of a storage key with all 32 bytes.
 const WORD_CHARS: usize = 66;
 
-/// A storage key. The response repeats it with 32 bytes if the request did, and otherwise without leading zeros.
+/// A storage key. If the request has all 32 bytes, so does the response; otherwise it has no leading zeros.
 struct Key {
     slot: U256,
     is_full_word: bool,

@@ -98,7 +98,7 @@ impl AuthorizationObject {
 /// A transaction whose fields are well-formed, but may be inconsistent.
 #[derive(Debug)]
 pub struct Request {
-    /// The call, to which the limits of the node are not applied yet.
+    /// The call before the limits of the node are applied.
     pub execution: Execution,
     chain_id: Option<u64>,
     /// The error about inconsistent fields.
@@ -113,7 +113,7 @@ impl Request {
         Self { execution, chain_id: None, conflict: None, inputs_differ: false }
     }
 
-    /// Returns the execution, or an error if its fields are inconsistent or its chain ID is not that of this chain.
+    /// Returns the execution, or an error if its fields are inconsistent or its chain ID is not this chain's.
     pub fn check(self, spec: &ChainSpec) -> Result<Execution, Error> {
         if let Some(conflict) = self.conflict {
             return Err(Error::server(conflict));
@@ -126,7 +126,7 @@ impl Request {
         Ok(self.execution)
     }
 
-    /// Like [`Self::check`], for a transaction to sign, in which `data` and `input` must not differ.
+    /// Like [`Self::check`], but for a transaction to sign, in which `data` and `input` must not differ.
     pub fn check_to_sign(self, spec: &ChainSpec) -> Result<Execution, Error> {
         let differ = self.inputs_differ;
         let execution = self.check(spec)?;

@@ -123,7 +123,7 @@ fn filled(tx: Unsigned, from: Address) -> SignedObject {
         let raw = tx.encoded_2718().into();
         return SignedObject { raw, tx: TransactionObject::pending(&tx, *tx.tx_hash(), from) };
     };
-    // The `v` of the library's encoding would contain the chain ID, but that of geth is 0.
+    // The library would encode the chain ID in `v`, but geth encodes 0.
     let raw = Bytes::from(alloy_rlp::encode(UnsignedLegacy::of(&legacy)));
     let hash = keccak256(&raw);
     let tx = TransactionObject::unsigned(&legacy.into_signed(zero).into(), hash, from);
@@ -176,7 +176,7 @@ pub async fn send_unsigned_transaction(call: Call) -> Answer {
     send_impersonated(&call, request).await
 }
 
-/// Fills in the missing fields of a transaction of an account without a key, and submits it.
+/// Fills in the missing fields of a transaction from an account without a key, and submits it.
 async fn send_impersonated(call: &Call, request: Request) -> Answer {
     let from = request.execution.from;
     let pooled = call.context.pool.nonce(from).await?;
@@ -208,7 +208,7 @@ pub async fn fill_and_sign(
         return Err(keys::SignerError::Unknown.into());
     }
     let pooled = call.context.pool.nonce(from).await?;
-    // This runs on a blocking thread: an estimate may take long, and opening the keyring takes some tenths of a second.
+    // This runs on a blocking thread: an estimate may be slow, and opening the keyring takes some tenths of a second.
     let call = call.clone();
     let work = move || signed(&call, fill(&call, request, pooled)?, sign);
     let tx = tokio::task::spawn_blocking(work).await.map_err(Error::internal)??;

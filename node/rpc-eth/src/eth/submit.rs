@@ -20,8 +20,8 @@ use transactions::{RecoveredTx, Transaction};
 
 /// Maximum wait for the block of a transaction. A block takes some milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Delay before the first check whether the next block can include the transaction. Most transactions are in a block
-/// before it, and each check costs time in the ante stage.
+/// Delay before the first check whether the next block can include the transaction. Most transactions are in a block by
+/// then, and each check costs time in the ante stage.
 const FIRST_CHECK: Duration = Duration::from_millis(100);
 /// Interval between later checks.
 const CHECK_PERIOD: Duration = Duration::from_millis(200);
@@ -114,7 +114,7 @@ async fn should_wait(call: &Call, hash: B256) -> Result<bool, Error> {
     if !is_queued && tx.tx.max_fee_per_gas() >= base_fee {
         return Ok(true);
     }
-    // The queries are not atomic. If a block included the transaction meanwhile, `base_fee` is that of a later block.
+    // The queries are not atomic. If a block included the transaction meanwhile, `base_fee` is for a later block.
     let is_pooled = matches!(pool.transaction(hash).await?, Found::Pooled(_));
     Ok(!is_pooled)
 }

@@ -41,8 +41,8 @@ pub(super) async fn by_hash(call: Call) -> Answer {
     }
 }
 
-/// Requests a transaction that this node does not know from the source that it follows. If the source has it in a block
-/// that this node does not have yet, it is pending in the response.
+/// Asks the source that this node follows for a transaction that the node does not know. If the source has it in a
+/// block that this node does not have yet, the response shows it as pending.
 async fn from_source(call: Call, hash: B256) -> Answer {
     let found = forward(&call, "eth_getTransactionByHash").await?;
     let mut tx: Value = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;
@@ -64,7 +64,7 @@ async fn from_source(call: Call, hash: B256) -> Answer {
     json(&tx)
 }
 
-/// Like [`from_source`], for the encoding of the transaction.
+/// Like [`from_source`], but for the encoding of the transaction.
 async fn raw_from_source(call: Call, hash: B256) -> Answer {
     let found = forward(&call, "eth_getRawTransactionByHash").await?;
     let raw: Option<Bytes> = serde_json::from_slice(found.bytes()).map_err(Error::internal)?;

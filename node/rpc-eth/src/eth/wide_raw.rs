@@ -1,5 +1,5 @@
 //! Finds the error for submitted transactions with prices above 128 bits, which the transaction types cannot represent.
-//! They are well-formed, but no account can pay for them. As in geth, the error says so.
+//! They are well-formed, but practically no account can pay for them. As in geth, the error says so.
 
 use crate::method::Call;
 use alloy_consensus::Transaction as _;
@@ -67,7 +67,7 @@ pub(super) fn refusal(call: &Call, raw: &[u8]) -> Option<Error> {
     Some(tx.refusal(call).unwrap_or_else(|error| error))
 }
 
-/// Returns the error for a transaction that costs more than any account can have.
+/// Returns the error for a transaction with a price above 128 bits, which depends on whether `balance` covers `cost`.
 pub(super) fn unaffordable(balance: U256, cost: U512) -> Error {
     let balance = U512::from(balance);
     if cost <= balance {
@@ -230,7 +230,7 @@ mod tests {
         sign(hash).recover_address_from_prehash(&hash).unwrap()
     }
 
-    /// One transaction of each type, with a signature that does not fit.
+    /// Returns one transaction of each type, with a signature that does not match it.
     fn transactions() -> Vec<Transaction> {
         let signature = Signature::test_signature();
         let to = Address::repeat_byte(5);

@@ -96,14 +96,14 @@ impl<'a> HeaderObject<'a> {
 }
 
 impl HeaderObject<'_> {
-    /// Converts the header to that of the pending block: as in geth, its hash, nonce and miner are `null`.
+    /// Converts the header to the form of the pending block: as in geth, its hash, nonce and miner are `null`.
     pub fn pending(self) -> Self {
         Self { hash: None, nonce: None, miner: None, ..self }
     }
 }
 
 impl<'a> BlockObject<'a> {
-    /// Converts the block to the pending block. See [`HeaderObject::pending`].
+    /// Converts the block to the form of the pending block. See [`HeaderObject::pending`].
     pub fn pending(self) -> Self {
         Self { header: self.header.pending(), ..self }
     }

@@ -40,7 +40,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns JSON schema's name of a JSON type.
+/// Returns the name of a JSON type in JSON Schema.
 fn json_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "Boolean" => "boolean",

@@ -22,8 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Consecutive calls of this method in a batch run together. Each of them waits for the pool, and many take no longer
-/// than one.
+/// Consecutive calls of this method in a batch run together. Each of them waits for the pool, and waiting for many of
+/// them takes no longer than for one.
 const SUBMITTED_TOGETHER: &str = "eth_sendRawTransaction";
 
 /// Time after which a batch yields to the other connections of its thread.
@@ -94,7 +94,7 @@ impl Dispatcher {
             Ok(_) => None,
             Err((_, error)) => Some(Err(error.clone())),
         });
-        // The results count as memory of the client until the response contains them.
+        // Until the response contains the results, they count towards the client's memory.
         let (answers, _gathered) = self.answer_batch(calls.collect(), client, transport).await;
         let ids = read.iter().filter_map(|member| match member {
             Ok(call) => call.id(),
@@ -183,7 +183,7 @@ impl Dispatcher {
             };
             let more = answers[answered..].iter().map(bytes_of).sum::<usize>();
             bytes += more;
-            // The results so far are returned. If they do not fit into memory, the next calls receive an error.
+            // Return the results so far. If they do not fit into memory, the next calls receive an error.
             let _ = gathered.add(more);
         }
         (answers, gathered)
@@ -221,7 +221,7 @@ impl Dispatcher {
 }
 
 /// Polls all futures until they are ready or the deadline has passed, and returns `None` for those that are not ready.
-/// The calls of a batch usually become ready together, so polling all of them costs less than tracking which was woken.
+/// The calls of a batch usually become ready together, so polling all of them costs less than tracking which one woke.
 async fn all_until<F: Future>(
     deadline: tokio::time::Instant,
     futures: impl Iterator<Item = F>,

@@ -1,5 +1,5 @@
-//! Compresses large HTTP responses on the threads for large bodies, round-robin by address. If the queue or the memory
-//! is full, the response is sent uncompressed.
+//! Compresses large HTTP responses on the threads for large bodies, round-robin by address. If the queue is full or no
+//! memory is left, the response is sent uncompressed.
 
 use crate::{client::Client, large_bodies::LargeBodies};
 use budget::{Account, Refused};

@@ -34,8 +34,8 @@ pub(super) fn new_connection(
     http1(stream, read, requests, evictable, timeouts).layer(Hold(permit))
 }
 
-/// Takes a connection apart for another thread. Returns the socket, the bytes that an earlier thread read and that are
-/// not processed, and the permit.
+/// Takes a connection apart for another thread. Returns the socket, the bytes that an earlier thread read but that are
+/// not processed yet, and the permit.
 ///
 /// # Errors
 /// Returns an error if the runtime of this thread cannot release the socket.
@@ -54,7 +54,7 @@ pub(super) struct Progress {
     pub(super) requests: Arc<Requests>,
     /// Set when another client needs the connection.
     pub(super) evictable: Arc<budget::Evictable>,
-    /// Number of small responses until the connection moves to the threads for small responses.
+    /// Number of further small responses before the connection moves to the threads for small responses.
     until_small: AtomicU32,
 }
 

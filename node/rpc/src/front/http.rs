@@ -52,7 +52,7 @@ pub(super) async fn serve(
     Ok(response)
 }
 
-/// Returns the response to a request, which may state an error of the client.
+/// Returns the response to a request, which may be a client error.
 async fn answer(
     front: &Front,
     client: &Arc<Client>,

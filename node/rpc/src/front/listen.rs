@@ -66,8 +66,8 @@ impl Serve for Listening {
     }
 }
 
-/// Returns the threads that serve a connection. The connections of an address for WebSockets only are on the threads
-/// for large responses, because the notifications of thousands of subscriptions are sent at once.
+/// Returns the threads that serve a connection. If the address is for WebSockets only, its connections are on the
+/// threads for large responses, because the notifications of thousands of subscriptions are sent at once.
 pub(super) fn group_of(endpoint: &Endpoint, progress: &Progress) -> ThreadGroup {
     if endpoint.http { progress.group() } else { ThreadGroup::Bulk }
 }

@@ -128,7 +128,7 @@ impl Front {
         &self.dispatcher.context.budget
     }
 
-    /// Returns the client of a request. If the connection is that of a trusted proxy, the proxy names the client.
+    /// Returns the client of a request. If the connection comes from a trusted proxy, the headers name the client.
     fn client_behind(&self, client: &Arc<Client>, headers: &HeaderMap) -> Arc<Client> {
         let budget = self.budget();
         if !budget.proxies.contains(client.address) {
@@ -173,7 +173,7 @@ impl Front {
             polled => polled.map(Some),
         });
         let ended = tokio::select! {
-            // Without this, each poll generates a random number.
+            // Without `biased`, each poll would generate a random number.
             biased;
             ended = ended_or_to_move => ended,
             () = stopping.wait() => {
@@ -201,8 +201,8 @@ impl Front {
         None
     }
 
-    /// Answers the body of a request or a message. A large one is parsed and answered on other threads than those that
-    /// serve sockets.
+    /// Answers the body of a request or a message. A large body is parsed and answered on threads that do not serve
+    /// sockets.
     async fn respond(&self, client: &Arc<Client>, body: Bytes, transport: Transport) -> Respond {
         // If a WebSocket client does not read its responses, its calls wait here without blocking a thread. A batch
         // holds its permit until its response is counted.
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(joined(read, rest), "GET / HTTP/1.1");
     }
 
-    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket accepts less than a body at once.
+    /// hyper flushes in the middle of a body when it holds 16 pieces, and the socket accepts only part of a body.
     #[tokio::test]
     async fn a_connection_taken_from_hyper_has_sent_its_whole_response() {
         const TIMEOUTS: Timeouts =

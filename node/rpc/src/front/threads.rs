@@ -1,7 +1,7 @@
-//! Runs the threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has a runtime of its own,
-//! because a request takes microseconds, and work stealing would cost more. Half of the threads are for connections
-//! with large responses, so that no other connection waits while those are copied. A connection moves only between the
-//! threads for small and those for large responses (`docs/adr/0015`).
+//! Runs the threads that serve JSON-RPC sockets, one for each core unless set otherwise. Each has its own runtime,
+//! because a request takes microseconds and work stealing would cost more than that. Half of the threads are for
+//! connections with large responses, so that no other connection waits while these are copied. A connection moves only
+//! from the threads for small responses to those for large ones, or back (`docs/adr/0015`).
 //!
 //! Input: new and moved connections. Output: the thread that serves each. State: the number of connections of each
 //! thread. Limit: the maximum number of connections.
@@ -149,8 +149,8 @@ impl Drop for Threads {
 impl Thread {
     fn start(name: String, nice: i32, mut running: watch::Receiver<()>) -> io::Result<Self> {
         let (sender, runtime) = mpsc::sync_channel(1);
-        // The runtime is created on its thread. If `spawn` failed, it would otherwise be dropped in another runtime,
-        // which panics.
+        // Create the runtime on its own thread. Otherwise, if `spawn` failed, the runtime would be dropped inside
+        // another runtime, which panics.
         let serve = move || {
             let mut own = Builder::new_current_thread();
             let own = match own.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {

@@ -153,9 +153,9 @@ fn build_on(
 fn next_block(spec: &ChainSpec, head: &Head, settings: &NextBlockSettings) -> NextBlock {
     let step = spec.rules.timestamp_step();
     let timestamp = settings.clock.timestamp(SystemTime::now(), head.header.timestamp, step);
-    // The total difficulty decides only whether the child of a proof-of-work block is the first block after the merge. To
-    // add up the difficulties, all headers would have to be read. This uses the difficulty of the head instead, so the
-    // pending block on the last proof-of-work block has the rules from before the merge.
+    // The total difficulty decides only whether the child of a proof-of-work block is the first block after the merge.
+    // Adding up the difficulties would require reading all headers. This uses the difficulty of the head instead, so
+    // the pending block on the last proof-of-work block follows the rules from before the merge.
     let merged = head.header.difficulty.is_zero();
     let total_difficulty = if merged { U256::MAX } else { head.header.difficulty };
     let parent = Parent { header: &head.header, hash: head.hash, total_difficulty };

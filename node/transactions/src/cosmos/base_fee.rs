@@ -1,5 +1,5 @@
-//! Computes the base fee of Cosmos transactions: with its fraction of a wei since rules version 1, and in whole wei
-//! before. Ethereum transactions always pay the base fee of the header, which is in whole wei.
+//! Computes the base fee of Cosmos transactions: including fractions of a wei since rules version 1, and in whole wei
+//! before it. Ethereum transactions always pay the base fee of the header, which is in whole wei.
 
 use chain::{ChainSpec, RulesVersion};
 use feemarket::{Event, LegacyDec, Market, store::StoredEvent};

@@ -50,7 +50,7 @@ pub struct Passed {
 /// because the pool can hold a transaction until those with the earlier sequences arrive.
 ///
 /// # Errors
-/// The first reason for a rejection.
+/// Returns the first reason for a rejection.
 pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result<Passed, Refusal> {
     let timeout = tx.body.timeout_height;
     if timeout != 0 && chain.height > timeout {
@@ -83,11 +83,11 @@ pub fn check(tx: &CosmosTx, chain: &ChainFacts<'_>, account: &Account) -> Result
     Ok(Passed { price: charge.price, fee: charge.fee })
 }
 
-/// Checks that the amounts were read in the unit of the block. The unit changes when the chain adopts rules
+/// Checks that the amounts were interpreted in the unit of the block. The unit changes when the chain adopts rules
 /// version 1.
 ///
 /// # Errors
-/// If they were read in another unit.
+/// Returns an error if they were interpreted in another unit.
 pub fn check_unit(tx: &CosmosTx, token: Token<'_>) -> Result<(), Refusal> {
     if tx.unit() == token.unit {
         return Ok(());
@@ -134,7 +134,7 @@ fn check_update(update: &Update, chain: &ChainFacts<'_>) -> Result<(), Refusal> 
 /// Checks that addresses and tokens belong to this chain, and that it supports the proposed changes of parameters.
 ///
 /// # Errors
-/// The first reason for a rejection.
+/// Returns the first reason for a rejection.
 pub fn check_names(tx: &CosmosTx, chain: &ChainFacts<'_>) -> Result<(), Refusal> {
     let accounts = tx.messages.iter().flat_map(Message::accounts);
     if let Some(account) = accounts.into_iter().find(|account| account.prefix != chain.prefix) {

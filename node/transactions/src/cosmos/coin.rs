@@ -10,7 +10,7 @@ const MAX_DIGITS: usize = 78;
 /// Reads an amount of a token: digits and the token's name, such as `10atest`.
 ///
 /// # Errors
-/// [`Refusal`] if the text is not an amount.
+/// Returns [`Refusal`] if the text is not an amount.
 pub fn parse_coin(text: &str) -> Result<Coin, Refusal> {
     let error = || invalid_coins(format!("{text:?} is not an amount of a token, such as 10atest"));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -31,7 +31,7 @@ fn amount(digits: &str) -> Option<U256> {
     is_decimal.then(|| U256::from_str_radix(digits, 10).ok()).flatten()
 }
 
-/// Returns the amount of the only coin, which must not be zero; zero without a coin. [`foreign`] checks its name.
+/// Returns the amount of the only coin, which must not be zero, or zero without a coin. [`foreign`] checks the name.
 pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     match coins {
         [] => Ok(U256::ZERO),
@@ -47,7 +47,7 @@ pub(super) fn total(coins: &[Coin]) -> Result<U256, Refusal> {
     }
 }
 
-/// Returns the first coin of another token.
+/// Returns the first coin whose token is not `denom`.
 pub(super) fn foreign<'a>(coins: &'a [Coin], denom: &str) -> Option<&'a Coin> {
     coins.iter().find(|coin| coin.denom != denom)
 }

@@ -1,9 +1,9 @@
 //! Computes the digests of the EIP-712 renderings of a sign document, which wallets like MetaMask show and sign.
 //!
-//! Two renderings are in use: that of cosmos/evm, with a field `msg0`, `msg1`, ... for each message and types
-//! derived from the JSON; and the older one of Ethermint, with a list `msgs` of a single type and the fee payer in
-//! the fee. In both, the domain's `verifyingContract` is the text `cosmos`. The library's parser of typed data rejects
-//! a text there, so the library is used only to resolve types and to hash values.
+//! Two renderings are in use: cosmos/evm's, with a field `msg0`, `msg1`, ... for each message and types derived from
+//! the JSON; and Ethermint's older one, with a list `msgs` of a single type and the fee payer in the fee. In both, the
+//! domain's `verifyingContract` is the text `cosmos`. The library's parser of typed data rejects such a text, so the
+//! library is used only to resolve types and to hash values.
 
 use super::{CosmosTx, message::Message};
 use alloy_dyn_abi::eip712::{Eip712Types, PropertyDef, Resolver};
@@ -125,8 +125,8 @@ fn tx_fields() -> Vec<PropertyDef> {
     fields.into_iter().map(|(kind, name)| property(kind, name)).collect()
 }
 
-/// Adds the types of a JSON object and of the objects in it, and returns the name of the former; `None` if there are
-/// [`MAX_TWINS`] other types of the same name. Fields are in descending order of their names.
+/// Adds the types of a JSON object and of the objects in it, and returns the name of the outer type; `None` if there
+/// are [`MAX_TWINS`] other types of the same name. Fields are in descending order of their names.
 fn add_type(
     types: &mut Eip712Types,
     root: &str,

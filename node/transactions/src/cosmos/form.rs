@@ -22,7 +22,7 @@ impl Form {
     /// are not signed.
     ///
     /// # Errors
-    /// The reason why these rules reject the encoding.
+    /// Returns the reason why these rules reject the encoding.
     pub(super) fn check(self, rules: RulesVersion) -> Result<(), Refusal> {
         if rules >= RulesVersion::V1 {
             return match self.unsigned {

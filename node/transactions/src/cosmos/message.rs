@@ -117,9 +117,9 @@ pub struct Submission {
     pub updates: Vec<Update>,
     /// The initial deposit, in base units of the token; it may be zero.
     pub deposit: U256,
-    /// The message, which is converted to `v1` if it was sent as one of `cosmos.gov.v1beta1`.
+    /// The message, which is converted to `v1` if it was sent as a message of `cosmos.gov.v1beta1`.
     pub message: MsgSubmitProposal,
-    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    /// Whether the message was sent as a message of `cosmos.gov.v1beta1`.
     pub is_v1beta1: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Deposit {
     pub coins: Vec<Coin>,
     /// The amount in base units of the token.
     pub amount: U256,
-    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    /// Whether the message was sent as a message of `cosmos.gov.v1beta1`.
     pub is_v1beta1: bool,
 }
 
@@ -149,7 +149,7 @@ pub struct Vote {
     pub option: VoteOption,
     /// A comment, which is stored with the vote.
     pub metadata: String,
-    /// Whether the message was sent as one of `cosmos.gov.v1beta1`.
+    /// Whether the message was sent as a message of `cosmos.gov.v1beta1`.
     pub is_v1beta1: bool,
 }
 
@@ -263,7 +263,7 @@ impl Message {
         Ok(Self::Submit(Box::new(Submission { proposer, updates, deposit, message, is_v1beta1 })))
     }
 
-    /// Whether an address was received in upper case. The Amino document has every address in lower case.
+    /// Returns whether an address was received in upper case. The Amino document has every address in lower case.
     pub(super) fn has_upper_case_address(&self) -> bool {
         let of_recipient = matches!(self, Self::Send(send) if send.to.is_upper_case);
         of_recipient || self.signer().is_upper_case
@@ -282,7 +282,7 @@ impl Message {
         }
     }
 
-    /// Returns whether the message was sent as one of `cosmos.gov.v1beta1`, which older wallets use.
+    /// Returns whether the message was sent as a message of `cosmos.gov.v1beta1`, which older wallets use.
     pub const fn is_v1beta1(&self) -> bool {
         match self {
             Self::Send(_) => false,
@@ -339,7 +339,7 @@ impl Message {
         }
     }
 
-    /// Returns the account that receives the amount of [`Self::value`]; that of governance if there is none.
+    /// Returns the account that receives the amount of [`Self::value`], or the governance account if there is none.
     pub(super) fn recipient(&self) -> Address {
         match self {
             Self::Send(send) => send.to.address,
@@ -347,7 +347,7 @@ impl Message {
         }
     }
 
-    /// Returns the gas of the message's execution, which is approximately the gas of a contract with the same writes.
+    /// Returns the gas for executing the message, which is approximately the gas of a contract with the same writes.
     pub fn gas(&self) -> u64 {
         match self {
             Self::Send(_) => 21_000,
@@ -357,10 +357,10 @@ impl Message {
     }
 }
 
-/// Decodes a message of a proposal, which must set valid parameters in the name of the account of governance.
+/// Decodes a message of a proposal, which must set valid parameters with the governance account as its authority.
 ///
 /// # Errors
-/// [`Refusal`] for other messages, another authority, or invalid parameters.
+/// Returns [`Refusal`] for other messages, another authority, or invalid parameters.
 pub fn read_update(any: &Any) -> Result<Update, Refusal> {
     if any.type_url == feemarket_proto::MsgUpdateParams::type_url() {
         let message: feemarket_proto::MsgUpdateParams = canonical(&any.value)?;

@@ -55,7 +55,7 @@ pub const GAS_PER_BYTE: u64 = 10;
 /// Gas of the verification of a signature, as in cosmos/evm.
 pub const GAS_PER_SIGNATURE: u64 = 21_000;
 
-/// Returns the account of governance, which holds the deposits. Only governance can change parameters.
+/// Returns the governance account, which holds the deposits. Only governance can change parameters.
 pub fn gov_address() -> Address {
     static ADDRESS: LazyLock<Address> = LazyLock::new(|| module_address("gov"));
     *ADDRESS
@@ -66,7 +66,7 @@ pub fn is_cosmos(raw: &[u8]) -> bool {
     raw.first() == Some(&TX_TYPE)
 }
 
-/// Returns the hash that the Cosmos interfaces use: SHA-256 of the `TxRaw`, which is `raw` without its type.
+/// Returns the hash that the Cosmos interfaces use: SHA-256 of the `TxRaw`, which is `raw` without its type byte.
 pub fn cosmos_hash(raw: &[u8]) -> B256 {
     let bytes = raw.get(1..).unwrap_or_default();
     B256::from_slice(&Sha256::digest(bytes))
@@ -80,8 +80,8 @@ pub fn further_hashes<'a>(
     transactions.into_iter().filter(|raw| is_cosmos(raw)).map(|raw| cosmos_hash(raw))
 }
 
-/// Returns the position in the block of the transaction that has position `index` in the index; see
-/// [`further_hashes`].
+/// Converts a position in the index to the position of that transaction in the block. See [`further_hashes`] for the
+/// order of the index.
 pub fn position(transactions: &[Bytes], index: usize) -> Option<usize> {
     match index.checked_sub(transactions.len()) {
         None => Some(index),

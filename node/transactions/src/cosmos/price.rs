@@ -16,7 +16,7 @@ pub struct FeePrice {
     pub tip: Option<U256>,
 }
 
-/// The charge for a transaction in a block with a certain base fee.
+/// The charge for a transaction in a block with a given base fee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// Price in wei per gas, with its fraction.
@@ -31,7 +31,7 @@ impl FeePrice {
     /// Returns the maximum price per gas in the token's base unit: fee / gas, truncated to 18 decimal places.
     ///
     /// # Errors
-    /// If the gas limit is zero.
+    /// Returns an error if the gas limit is zero.
     pub fn cap(&self) -> Result<LegacyDec, Refusal> {
         if self.gas == 0 {
             return Err(invalid_request("gas limit must not be zero"));
@@ -45,7 +45,7 @@ impl FeePrice {
     /// gas, and the product is rounded up to whole base units of the token.
     ///
     /// # Errors
-    /// If the fee is too low.
+    /// Returns an error if the fee is too low.
     pub fn reaches_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Result<(), Refusal> {
         let Some(required) = self.unmet_minimum(minimum, token) else { return Ok(()) };
         let denom = token.denom;
@@ -67,7 +67,7 @@ impl FeePrice {
     /// Does the same as [`Self::reaches_minimum`] for the minimum gas price of this node's mempool.
     ///
     /// # Errors
-    /// If the fee is too low.
+    /// Returns an error if the fee is too low.
     pub fn reaches_mempool_minimum(
         &self,
         minimum: LegacyDec,
@@ -81,7 +81,7 @@ impl FeePrice {
         )))
     }
 
-    /// Returns the fee of the whole gas limit at `minimum` wei per gas, rounded up to whole base units of the
+    /// Returns the fee for the whole gas limit at `minimum` wei per gas, rounded up to whole base units of the
     /// token, if the stated fee is lower.
     fn unmet_minimum(&self, minimum: LegacyDec, token: Token<'_>) -> Option<U256> {
         if minimum == LegacyDec::ZERO {
@@ -96,7 +96,7 @@ impl FeePrice {
     /// Returns the charge in a block with this base fee, which is in wei.
     ///
     /// # Errors
-    /// If the maximum price is below the base fee, the gas limit is zero, or the charge is out of range.
+    /// Returns an error if the maximum price is below the base fee, the gas limit is 0, or the charge is out of range.
     pub fn charge(&self, base_fee: LegacyDec, token: Token<'_>) -> Result<Charge, Refusal> {
         let denom = token.denom;
         let base = token.unit.price_from_wei(base_fee);

@@ -20,8 +20,8 @@ use proto::cosmos::{
     },
 };
 
-/// The account number in every sign document. All accounts of this chain have this number: a signature is bound
-/// by chain id, sequence and key, so the recover stage needs no state.
+/// The account number in every sign document. All accounts of this chain have this number: a signature is already
+/// bound to the chain id, the sequence and the key, so the recover stage needs no state to look up a number.
 pub const ACCOUNT_NUMBER: u64 = 0;
 
 /// Half the order of secp256k1. For a larger `s`, the signature with the lower `s` is equally valid.
@@ -83,7 +83,7 @@ impl CosmosTx {
         [0, 32].map(|at| self.signature[at..at + 32].try_into().expect("32 bytes were cut"))
     }
 
-    /// Returns whether this key with this address is the signer's, and equals the stated key if there is one.
+    /// Returns whether this key, which has this address, is the signer's, and equals the stated key if there is one.
     pub fn is_signed_by(&self, key: &[u8; PUBLIC_KEY_BYTES], address: Address) -> bool {
         address == self.signer.address && self.public_key.is_none_or(|stated| stated == *key)
     }
@@ -92,7 +92,7 @@ impl CosmosTx {
     /// the sign bytes were signed with the signer's key. Otherwise, the signature may be over another form.
     ///
     /// # Errors
-    /// If no accepted form was signed, or if the signature does not cover default values that are stated.
+    /// Returns an error if no accepted form was signed, or if the signature does not cover stated default values.
     pub fn verify_signature(&mut self, signs_bytes: bool, chain_id: u64) -> Result<(), Refusal> {
         let signs_other_form = |tx: &Self| {
             tx.other_digests(chain_id).into_iter().any(|digest| tx.signer_key(digest).is_some())
@@ -121,7 +121,7 @@ impl CosmosTx {
     /// Does the same as [`Self::verify_signature`] for a transaction whose key has not been recovered yet.
     ///
     /// # Errors
-    /// Those of [`Self::verify_signature`].
+    /// Returns the errors of [`Self::verify_signature`].
     pub fn with_verified_signature(mut self, chain_id: u64) -> Result<Self, Refusal> {
         let signs_bytes = self.signer_key(self.digest(chain_id)).is_some();
         self.verify_signature(signs_bytes, chain_id)?;
@@ -153,8 +153,8 @@ impl CosmosTx {
         self.auth_info.fee.as_ref().is_some_and(|fee| !fee.payer.is_empty())
     }
 
-    /// Returns the other digests that may have been signed instead of that of the sign bytes: those of the
-    /// wallet renderings, and that of the document without the fee payer, which version 0 of the rules accepts.
+    /// Returns the digests that may have been signed instead of the sign bytes' digest: the digests of the wallet
+    /// renderings, and the digest of the document without the fee payer, which version 0 of the rules accepts.
     fn other_digests(&self, chain_id: u64) -> Vec<B256> {
         let mut digests = self.wallet_digests(chain_id);
         if self.mode == SignMode::AminoJson
@@ -187,8 +187,8 @@ impl CosmosTx {
         })
     }
 
-    /// Returns the digests that a wallet which supports only EIP-712 may sign: first that of cosmos/evm's rendering,
-    /// then that of Ethermint's. Not every transaction has these renderings.
+    /// Returns the digests that a wallet which supports only EIP-712 may sign: first for cosmos/evm's rendering, then
+    /// for Ethermint's. Not every transaction has these renderings.
     pub fn wallet_digests(&self, chain_id: u64) -> Vec<B256> {
         let Some(document) = amino::without_payer(self, chain_id) else { return Vec::new() };
         let newer = eip712::digest(&document, chain_id);
@@ -198,8 +198,8 @@ impl CosmosTx {
     /// Checks that `s` is in the lower half of the order. The check does not depend on the sign bytes.
     ///
     /// # Errors
-    /// If `s` is in the upper half. The signature with the lower `s` would be valid as well, so one of them must be
-    /// rejected.
+    /// Returns an error if `s` is in the upper half. The signature with the lower `s` would be valid as well, so one of
+    /// them must be rejected.
     pub fn check_signature_form(&self) -> Result<(), Refusal> {
         let [_, s] = self.scalars().map(U256::from_be_bytes);
         if s > HALF_ORDER {

@@ -53,13 +53,13 @@ pub enum Signatures {
 /// signature covers them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CosmosTx {
-    /// `TxBody` as it was signed.
+    /// The bytes of the `TxBody` as they were signed.
     pub body_bytes: Vec<u8>,
-    /// `AuthInfo` as it was signed.
+    /// The bytes of the `AuthInfo` as they were signed.
     pub auth_info_bytes: Vec<u8>,
-    /// `TxBody`.
+    /// The decoded `TxBody`.
     pub body: TxBody,
-    /// `AuthInfo`.
+    /// The decoded `AuthInfo`.
     pub auth_info: AuthInfo,
     /// The messages.
     pub messages: Vec<Message>,
@@ -84,7 +84,7 @@ impl CosmosTx {
     /// Decodes the bytes of a `TxRaw`. Trailing bytes are an error.
     ///
     /// # Errors
-    /// The first fault that is found, with the error code that the SDK uses.
+    /// Returns the first fault that is found, with the error code that the SDK uses.
     pub fn decode(bytes: &[u8], signatures: Signatures) -> Result<Self, Refusal> {
         // The signature covers at most the body and `AuthInfo`, so only one encoding of the rest is accepted.
         let raw: TxRaw = canonical(bytes)?;
@@ -163,7 +163,7 @@ impl CosmosTx {
     /// Checks that these rules accept the transaction's encoding.
     ///
     /// # Errors
-    /// The reason why they reject it.
+    /// Returns the reason why they reject it.
     pub fn check_form(&self, rules: RulesVersion) -> Result<(), Refusal> {
         self.form.check(rules)
     }
@@ -208,7 +208,7 @@ impl CosmosTx {
         Ok(())
     }
 
-    /// Returns the recipient of each message. It is the account of governance if the message is not a transfer.
+    /// Returns the recipient of each message. It is the governance account if the message is not a transfer.
     pub fn recipients(&self) -> impl Iterator<Item = Address> {
         self.messages.iter().map(Message::recipient)
     }

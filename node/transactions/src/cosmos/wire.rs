@@ -1,4 +1,4 @@
-//! Decodes protobuf messages and rejects bytes without a meaning, so that all signed bytes are interpreted.
+//! Decodes protobuf messages and rejects bytes that have no meaning, so that all signed bytes are interpreted.
 
 use super::error::{Refusal, tx_decode};
 use prost::{
@@ -15,10 +15,10 @@ use std::sync::LazyLock;
 static DEFINITIONS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).expect("our own descriptors are valid"));
 
-/// Decodes a message in canonical encoding: its bytes must be those that encoding the decoded message returns.
+/// Decodes a message in canonical encoding: encoding the decoded message again must return the same bytes.
 ///
 /// # Errors
-/// If the bytes are not the canonical encoding of a message.
+/// Returns an error if the bytes are not the canonical encoding of a message.
 pub(super) fn canonical<M: Message + Default>(bytes: &[u8]) -> Result<M, Refusal> {
     let message = decode::<M>(bytes)?;
     if message.encode_to_vec() == bytes { Ok(message) } else { Err(not_canonical()) }
@@ -36,7 +36,7 @@ impl Reader {
     /// Does the same as [`canonical`], but fields may state their default value.
     ///
     /// # Errors
-    /// Those of [`canonical`].
+    /// Returns the errors of [`canonical`].
     pub(super) fn read<M: Message + Name + Default>(&mut self, bytes: &[u8]) -> Result<M, Refusal> {
         let message = decode::<M>(bytes)?;
         let canonical = message.encode_to_vec();
@@ -135,8 +135,8 @@ mod tests {
         let error_code = |bytes: &[u8]| read::<TxBody>(bytes).unwrap_err().code.number;
         assert_eq!(error_code(&[0x78, 0]), 2, "an unknown field");
         assert_eq!(error_code(&[0x12, 1, b'a', 0x12, 0]), 2, "a default after another value");
-        assert_eq!(error_code(&[0x12, 1, b'a', 0x12, 1, b'b']), 2, "a field twice");
+        assert_eq!(error_code(&[0x12, 1, b'a', 0x12, 1, b'b']), 2, "a repeated field");
         assert_eq!(error_code(&[0x18, 0x81, 0]), 2, "a number with more bytes than it needs");
-        assert_eq!(error_code(&[0x18, 1, 0x12, 1, b'a']), 2, "another order");
+        assert_eq!(error_code(&[0x18, 1, 0x12, 1, b'a']), 2, "fields out of order");
     }
 }

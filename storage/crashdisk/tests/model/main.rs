@@ -16,14 +16,14 @@ use crashdisk::{Fault, Recorder, Recording, Tree};
 /// Environment variables of a child process: its operation and its folder.
 const OPERATION: &str = "CRASHDISK_TEST_OPERATION";
 const FOLDER: &str = "CRASHDISK_TEST_FOLDER";
-/// Flag of Linux: each write returns when it is on the disk.
+/// Linux flag: each write returns only when its data is on the disk.
 const O_DSYNC: i32 = 0o10000;
 
 fn sync(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
-/// Not a test by itself: the program that is recorded.
+/// Not a test by itself: runs as the program that is recorded.
 #[test]
 fn child_runs_its_operation() {
     let (Ok(operation), Some(folder)) = (std::env::var(OPERATION), std::env::var_os(FOLDER)) else {

@@ -6,7 +6,7 @@ use super::directory::{Level, Run, Source};
 use super::{DIRECTORY, RunError, Runs};
 use crate::error::DecodeError;
 
-/// The numbers of pages that were read, and of entries in them that readers can see.
+/// The number of pages that were read, and the number of entries in them that readers can see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::index) struct Audit {
     pub(in crate::index) pages: u64,
@@ -14,8 +14,8 @@ pub(in crate::index) struct Audit {
 }
 
 impl Runs {
-    /// Verifies every page, the order of the entries, their number in the directory, and that the filters accept
-    /// every key.
+    /// Verifies every page, the order of the entries, the number of entries in the directory, and that the filters
+    /// accept every key.
     pub(in crate::index) fn audit(self, txn: &RoTxn<'_, AnyTls>) -> Result<Audit, RunError> {
         let directory = self.directory(txn)?;
         let mut audit = Audit::default();

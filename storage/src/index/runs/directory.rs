@@ -32,7 +32,7 @@ pub(super) struct Level {
     pub(super) merge: Option<Merge>,
 }
 
-/// All runs of a table. The first level has the newest runs.
+/// All runs of a table. The first level contains the newest runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     /// The id that was assigned last.

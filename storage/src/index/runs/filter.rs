@@ -19,10 +19,10 @@ const PROBES: u32 = 6;
 /// Bytes of a line, which is a cache line.
 const LINE_BYTES: usize = 64;
 const LINE_BITS: u64 = LINE_BYTES as u64 * 8;
-/// Lines per chunk. A row with them, including its length, its checksums and LMDB's header, almost fills sixteen
-/// pages of 4 KiB.
+/// Lines per chunk. A row of this many lines, including its length, its checksums and LMDB's header, almost fills
+/// sixteen pages of 4 KiB.
 const CHUNK_LINES: u64 = 1008;
-/// Bytes of a filter per checksum: a lookup needs one line of each filter.
+/// Bytes of a filter per checksum. The value is small because a lookup needs only one line of each filter.
 const CHECKED_BYTES: usize = 512;
 
 /// Builds a filter. Keys must be inserted in ascending order.

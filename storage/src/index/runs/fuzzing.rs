@@ -1,4 +1,4 @@
-//! Properties that hold for all bytes of the rows of a run, for the fuzz targets (`node/fuzz`).
+//! Properties that hold for a run whose rows contain arbitrary bytes, for the fuzz targets (`node/fuzz`).
 
 use super::directory::Directory;
 use super::page::{Page, Pages};
@@ -65,7 +65,7 @@ pub fn pages_of_entries(mut data: &[u8]) {
 /// Decodes bytes as the directory of a table's runs.
 ///
 /// # Panics
-/// If the directory has another encoding, or if there is not one source for each run and each merge.
+/// If the directory has a different encoding, or if there is not exactly one source for each run and each merge.
 pub fn run_directory(bytes: &[u8]) {
     let Ok(directory) = Directory::decode(bytes) else { return };
     let runs: usize = directory.levels.iter().map(|level| level.runs.len()).sum();

@@ -10,8 +10,8 @@
 //! use this to stop at the newest entry of a key that ends in a block number.
 //!
 //! Keys in the table: id of the run (u32 big-endian), first key of the page. The key of the directory of all runs
-//! is the id zero, with which the keys of filters begin, too. All of these rows have checksums. A table must not
-//! contain two different values for one key.
+//! is the id zero, and the keys of filters also begin with the id zero. All of these rows have checksums. A table
+//! must not contain two different values for one key.
 
 mod audit;
 mod directory;
@@ -74,7 +74,7 @@ impl From<heed::Error> for RunError {
 }
 
 impl Runs {
-    /// Converts an error of these runs to the error of a flush.
+    /// Converts an error of these runs into an error of a flush.
     pub(super) fn write_error(self, env: &Environment, error: RunError) -> WriteError {
         match error {
             RunError::Lmdb(error) => env.write_error(error),
@@ -90,7 +90,7 @@ impl Runs {
     }
 }
 
-/// Key of a page.
+/// Returns the key of a page.
 fn page_key(id: u32, first: &[u8]) -> Vec<u8> {
     [&id.to_be_bytes(), first].concat()
 }

@@ -37,7 +37,7 @@ impl Pages {
         }
     }
 
-    /// Adds an entry. Its key must not be below the previous one.
+    /// Adds an entry. Its key must not be below the previous key.
     ///
     /// # Panics
     /// If the key has another length, or the entry has 64 KiB or more.
@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
         usize::from(u16::from_be_bytes(self.ends[at]))
     }
 
-    /// Returns key and value of an entry.
+    /// Returns the key and value of an entry.
     ///
     /// # Panics
     /// If `at` is not below the number of entries.

@@ -1,4 +1,4 @@
-//! Compares runs with a sorted map, over many flushes of random sizes.
+//! Compares runs with a sorted map, across many flushes of random sizes.
 
 use std::collections::BTreeMap;
 
@@ -195,7 +195,7 @@ fn damaged_rows_are_never_read_as_other_values() {
         damages
             .extend([0, 3, 7, row.len() / 2, row.len() - 1].map(|end| (at, row[..end].to_vec())));
         damages.push((at, [row.as_slice(), &[0]].concat()));
-        // Replaces a row by one that is valid under another key.
+        // Replaces a row with one that is valid under another key.
         damages.push((at, rows[(at + 1) % rows.len()].1.clone()));
     }
     let mut found = 0;

@@ -45,7 +45,7 @@ pub(in crate::index) struct NewRun {
 }
 
 impl NewRun {
-    /// Adds an entry. Its key must not be below the previous one.
+    /// Adds an entry. Its key must not be below the previous key.
     ///
     /// # Panics
     /// If the key has another length, or the entry has 64 KiB or more.
@@ -97,8 +97,8 @@ pub(in crate::index) struct AddedRun {
 
 impl AddedRun {
     /// Advances each merge by about twice the number of added entries. Must be called after the commit of the run.
-    /// Each merge has its own transaction: LMDB holds the changes of a transaction in memory and keeps that
-    /// memory, so a single transaction would need more of it with each new level.
+    /// Each merge has its own transaction: LMDB holds the changes of a transaction in memory and does not release
+    /// that memory, so a single transaction would need more memory with each new level.
     pub(in crate::index) fn merge(self, env: &Environment) -> Result<(), WriteError> {
         if self.entries == 0 {
             return Ok(());
@@ -158,8 +158,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Advances the merge of the first level from `from` on that has one or needs one, by about
-    /// `budget` entries. Returns the level, if there is one.
+    /// Finds the first level, starting at `from`, that has an unfinished merge or needs a merge. Advances this
+    /// merge by about `budget` entries. Returns the level, if there is one.
     pub(super) fn merge(
         self,
         txn: &mut RwTxn<'_>,
@@ -198,7 +198,7 @@ impl Runs {
         Merge { inputs: FAN_IN, output, done: Vec::new() }
     }
 
-    /// Merges up to about `budget` entries. Returns the output if the merge is complete, and else the merge.
+    /// Merges up to about `budget` entries. Returns the output if the merge is complete, otherwise the merge.
     fn advance(
         self,
         txn: &mut RwTxn<'_>,

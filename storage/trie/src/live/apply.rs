@@ -159,7 +159,7 @@ impl<S: RecordRead> Change<'_, S> {
         Ok((slot, true))
     }
 
-    /// Replaces a branch with one remaining child by that child, with a longer path.
+    /// Replaces a branch that has one remaining child with that child, whose prefix or suffix grows.
     fn collapse(&mut self, index: u32, path: Path) -> Result<Slot, TrieError<S::Error>> {
         let nibble = self.arena.branch(index).mask.trailing_zeros() as u8;
         let joined = self.arena.prefix(self.arena.branch(index)).with(nibble);

@@ -1,8 +1,8 @@
 //! Branches and leaves of all tries, in slabs that are addressed by index.
 //!
-//! A branch is a header and a chunk with its children: contiguous references (as in the parent's RLP), so that
-//! the RLP of a branch is built by copying, and links to nodes in memory. Chunks have a few sizes, and freed
-//! ones are reused. Nodes are not allocated individually.
+//! A branch consists of a header and a chunk for its children. The chunk holds their references contiguously, so
+//! that the RLP of the branch is built by copying, and their links to nodes in memory. Chunks come in a few sizes,
+//! and freed chunks are reused. Nodes are not allocated individually.
 
 use super::path::{Key, Path};
 use super::value::Value;
@@ -48,7 +48,7 @@ pub(super) struct Branch {
     pub(super) epoch: u32,
 }
 
-/// Leaf tag, mask: length of the inline value.
+/// Leaf tag: mask of the length of the inline value.
 const INLINE: u8 = 0x3f;
 /// Leaf tag: the value is stored separately. Its index is in the first four bytes.
 const ELSEWHERE: u8 = 0x40;
@@ -183,7 +183,7 @@ impl Arena {
         }
     }
 
-    /// Prefetches those of these children that are branches, and their links.
+    /// Prefetches the given children that are branches, and their links.
     pub(super) fn prefetch_branches(&self, branch: &Branch, children: u16) {
         let below = || {
             let links = self.links(branch);
@@ -219,7 +219,7 @@ impl Arena {
         self.branch_mut(index).prefix = new;
     }
 
-    /// Creates a branch without children, with capacity for `children` of them.
+    /// Creates a branch that has no children yet, with capacity for `children`.
     pub(super) fn new_branch(&mut self, prefix: Path, children: usize, used: u32) -> u32 {
         let class = class_of(children.max(2));
         let chunk = self.new_chunk(class);

@@ -10,11 +10,11 @@ use super::path::Path;
 use super::record::{put_branch_record, put_root_leaf_record};
 use crate::rows::Rows;
 
-/// The records of all tries that have changed since the last checkpoint, in key order. Applied to the records of
-/// that checkpoint, they result in the records of a later block.
+/// The records of all tries that have changed since the last checkpoint, in key order. Applying them to the
+/// records of that checkpoint yields the records of a later block.
 #[derive(Debug)]
 pub struct TrieCheckpoint {
-    /// The block whose state the records have.
+    /// The block whose state the records describe.
     pub number: u64,
     /// Root of that state.
     pub state_root: B256,
@@ -28,7 +28,7 @@ pub struct TrieCheckpoint {
 }
 
 impl TrieCheckpoint {
-    /// Returns whether the block was undone, so that the records must not be written.
+    /// Returns whether the block was undone, in which case the records must not be written.
     pub fn is_withdrawn(&self) -> bool {
         self.withdrawn.load(Ordering::Acquire)
     }

@@ -18,8 +18,8 @@ pub(super) struct Hand {
     step: u32,
     /// Minimum age of evicted branches, in updates.
     age: u32,
-    /// The last durable checkpoint when a complete revolution with age 0 did not free enough. Eviction is not
-    /// tried again until a later checkpoint is durable.
+    /// Set if a complete revolution with age 0 did not free enough: the last durable checkpoint at that time.
+    /// Eviction is not tried again until a later checkpoint is durable.
     stuck: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ impl LiveTrie {
             return;
         }
         self.hand.stuck = None;
-        // A little more is freed, so that the next updates do not have to evict.
+        // Slightly more than necessary is freed, so that the next updates do not have to evict.
         let target = self.limit - self.limit / 64;
         let mut steps = 0;
         while self.bytes() > target {

@@ -12,14 +12,14 @@ use super::value::{Value, ValueBuffer};
 use super::{Change, LiveTrie, RecordRead};
 use crate::TrieError;
 
-/// Usual number of keys per group, which keys with the same first byte can raise: enough that a level almost always has
-/// eight messages to hash, and few enough that the nodes above them, about 700 bytes per key, stay in the L2 cache.
-/// Tests use a small value.
+/// Usual number of keys per group; keys with the same first byte are never split, so a group can be larger. At this
+/// size, a level almost always has eight messages to hash, and the nodes above the keys, about 700 bytes per key,
+/// stay in the L2 cache. Tests use a small value.
 const GROUP: usize = if cfg!(test) { 4 } else { 512 };
 
 /// New values of entries, by rank of the key.
 pub(super) trait NewValues {
-    /// Prefetches the data of an entry some ranks later.
+    /// Prefetches the data of an entry a few ranks ahead.
     fn prefetch_after(&self, _rank: usize) {}
     /// Returns whether the entry is removed.
     fn is_removed(&self, rank: usize) -> bool;
@@ -29,8 +29,8 @@ pub(super) trait NewValues {
 
 impl LiveTrie {
     /// Sets or removes the entries of these keys, which must be ascending, below the root at `slot`. Returns the
-    /// new slot, and whether anything changed. With several groups, most changed nodes are then hashed; the others
-    /// are marked.
+    /// new slot, and whether anything changed. If there are several groups, most changed nodes are hashed by then; the
+    /// others are marked.
     ///
     /// # Errors
     /// If a record is missing, damaged or cannot be read.

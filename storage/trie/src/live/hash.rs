@@ -118,7 +118,7 @@ impl Hash {
     pub(super) fn ahead(&mut self, arena: &mut Arena, root: Slot, keys: &[Key], epoch: u32) {
         for group in keys.chunk_by(|a, b| a[0] == b[0]) {
             let [first, second] = [0, 1].map(|at| nibble(&group[0], at));
-            // If there are prefixes near the root, the trie has few nodes.
+            // If there are prefixes near the root, the trie is small, and nothing is hashed ahead.
             if let Some(root) = plain_branch(arena, root)
                 && let Some(above) = plain_branch(arena, arena.child(root, first))
                 && let Slot::Branch(below) = arena.child(above, second)

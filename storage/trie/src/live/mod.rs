@@ -64,7 +64,7 @@ const CHANGES_AHEAD: usize = 8;
 pub trait RecordRead {
     /// The error of a failed read.
     type Error;
-    /// Returns the record with this key in the table of storage tries, or in that of the account trie.
+    /// Returns the record with this key from the table of storage tries, or of the account trie if `storage` is false.
     ///
     /// # Errors
     /// If the store cannot be read; a record that does not exist is `None`.
@@ -113,7 +113,7 @@ pub struct LiveTrie {
 
 impl LiveTrie {
     /// Creates the tries of the state with this root. Nothing is loaded yet. While more than `limit` bytes (at least
-    /// [`MIN_TRIE_CACHE_BYTES`]) are in memory, each update evicts nodes that it did not use and the index has.
+    /// [`MIN_TRIE_CACHE_BYTES`]) are in memory, each update evicts nodes that it did not use and the index contains.
     pub fn new(state_root: B256, limit: u64) -> Self {
         let slot = if state_root == EMPTY_ROOT_HASH { Slot::Empty } else { Slot::Cold };
         Self {
@@ -141,7 +141,7 @@ impl LiveTrie {
         self.state_root
     }
 
-    /// Returns the size of the memory in use, without the buffers for a block.
+    /// Returns the amount of memory in use in bytes, excluding the buffers for a block.
     pub fn bytes(&self) -> usize {
         self.arena.bytes()
             + self.storages.capacity() * TREE_BYTES
@@ -191,7 +191,7 @@ impl LiveTrie {
         Ok(())
     }
 
-    /// Returns the storage roots after the block, by rank of the account, of accounts whose storage changed.
+    /// Updates the storage tries. Returns the new roots of those that changed, by rank of the account.
     fn update_storages<S: RecordRead>(
         &mut self,
         source: &S,
@@ -300,7 +300,7 @@ impl LiveTrie {
         Ok(tree)
     }
 
-    /// Returns the leaf of an account, if the path to it is in memory.
+    /// Returns the leaf of an account, if the account exists and the path to its leaf is in memory.
     fn find(&self, key: &Key) -> Option<u32> {
         let (mut slot, mut depth) = (self.accounts.slot, 0);
         loop {
@@ -368,8 +368,8 @@ impl LiveTrie {
         }
     }
 
-    /// Skips a checkpoint that another trie of the same blocks writes. The changes so far count as part
-    /// of it.
+    /// Skips a checkpoint, because another trie with the same blocks writes it. The changes so far count as part of
+    /// that checkpoint.
     pub fn skip_checkpoint(&mut self, number: u64) {
         for tree in self.storages.values_mut() {
             tree.wiped = false;
@@ -387,7 +387,7 @@ impl LiveTrie {
         self.dirty = 0;
     }
 
-    /// Records that the index has all checkpoints up to block `number`.
+    /// Notes that the index contains all checkpoints up to block `number`.
     pub fn written(&mut self, number: u64) {
         while let Some(checkpoint) = self.handed_over.pop_front_if(|next| next.block <= number) {
             self.durable = checkpoint.epoch;

@@ -1,4 +1,4 @@
-//! Lets the functions that read nodes access the tries in memory.
+//! Makes the tries in memory available to functions that read nodes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::record::{put_branch_record, put_root_leaf_record};
 use super::{LiveTrie, RecordRead};
 use crate::{Nibbles, Node, NodeRead, TrieError, decode_node, encode_path_key};
 
-/// Nodes of the newest state of a [`LiveTrie`], in memory or not.
+/// Nodes of the newest state of a [`LiveTrie`], whether they are in memory or not.
 #[derive(Debug)]
 pub struct LiveNodes<'a, S> {
     live: &'a LiveTrie,

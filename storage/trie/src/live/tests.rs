@@ -1,5 +1,5 @@
-//! Compares the trie in memory with the pure update and with roots from scratch, over checkpoints, reloads and
-//! evictions. Its stored records must equal those of the pure update byte for byte.
+//! Compares the trie in memory with the pure update and with roots computed from scratch, across checkpoints,
+//! reloads and evictions. Its stored records must equal those of the pure update byte for byte.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -146,7 +146,7 @@ impl Harness {
             Event::Evict => {
                 self.live.limit = 0;
                 self.live.evict();
-                // Nodes of the last update are kept, so eviction is repeated as if another one had followed.
+                // Nodes of the last update are kept, so eviction is repeated as if another update had followed.
                 self.live.now += 1;
                 self.live.evict();
                 self.live.limit = usize::MAX;
@@ -160,8 +160,8 @@ impl Harness {
     }
 }
 
-/// Generates keys of zeros with a few other nibbles, so that nodes below 32 bytes, deep forks and every kind of
-/// collapse occur.
+/// Generates keys that are zero except for a few nibbles, so that nodes below 32 bytes, deep forks and every kind
+/// of collapse occur.
 fn any_key() -> impl Strategy<Value = Key> {
     let positions = prop::sample::select(vec![0usize, 1, 2, 20, 57, 61, 62, 63]);
     prop::collection::vec((positions, 0..4u8), 0..5).prop_map(|nibbles| {
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// Creates a state with this number of plain accounts.
+/// Creates a state with `count` plain accounts.
 fn accounts(count: u32) -> StateChanges {
     let accounts = (0..count).map(|index| AccountChange {
         address: alloy_primitives::Address::from_word(alloy_primitives::keccak256(

@@ -112,7 +112,7 @@ proptest! {
                     prop_assert_eq!(root, target.root);
                 }
             }
-            // Eviction must not free what only a withdrawn checkpoint had.
+            // Eviction must not free nodes whose records were only in a withdrawn checkpoint.
             live.limit = 0;
             live.evict();
             live.limit = usize::MAX;

@@ -17,7 +17,7 @@ use super::{LiveTrie, Tree};
 /// A checkpoint that may not be in the index yet.
 #[derive(Debug)]
 pub(super) struct HandedOver {
-    /// The block whose state the checkpoint has.
+    /// The block whose state the checkpoint describes.
     pub(super) block: u64,
     /// The number of the checkpoint.
     pub(super) epoch: u32,

@@ -1,4 +1,4 @@
-//! The field in five doubles, for processors whose widest vector multiplier is that of doubles.
+//! The field in five doubles, for processors whose widest vector multiplier multiplies doubles.
 //!
 //! An element is the sum of its limbs. Limb `i` is a signed multiple of 2^`WEIGHTS[i]`. The magnitude of a carried
 //! limb is at most slightly more than half a unit of the next limb. Powers of two are in the exponents, so there
@@ -21,7 +21,7 @@ use crate::lanes::{
 use core::marker::PhantomData;
 use product::{Product, Square, carried, power_of_two, reduced, reduced_sum};
 
-/// The logarithms of the weights of the columns of a product; the first five are those of the limbs.
+/// The logarithms of the weights of the columns of a product; the first five also apply to the limbs.
 const WEIGHTS: [i32; 11] = [0, 52, 103, 154, 205, 256, 308, 359, 410, 461, 512];
 /// The weights of the limbs.
 const LIMB_WEIGHTS: [i32; 5] = [WEIGHTS[0], WEIGHTS[1], WEIGHTS[2], WEIGHTS[3], WEIGHTS[4]];
@@ -86,7 +86,7 @@ fn difference<D: Double>(a: &[D; 5], b: &[D; 5]) -> [D; 5] {
 impl<V: DoubleLanes> Element<V> {
     /// Converts to 52-bit limbs.
     ///
-    /// p is added so that no limb is negative. In the radix of the limbs, p is 2^52 - C followed by four times
+    /// p is added so that no limb is negative. In the radix of the limbs, p is 2^52 - C followed by four limbs of
     /// 2^51 - 1. Only limb 0 can exceed half a unit of the next limb by more than a few units, so it is carried first.
     #[inline(always)]
     fn to_limbs52(self) -> Fe<V> {
@@ -134,7 +134,7 @@ impl<V: DoubleLanes> Field for Doubles<V> {
             V::funnel::<26>(w[3], w[2]).and(mask),
             w[3].shr::<13>(),
         ];
-        // The low 52 bits of a double from 2^(52 + w) to its double are the integer above it, in units of 2^w.
+        // The low 52 bits of a double in 2^(52 + w)..2^(53 + w) are the double minus 2^(52 + w), in units of 2^w.
         let power = |i: usize| power_of_two(52 + WEIGHTS[i]);
         let with_power = Element(five(|i| integers[i].or(V::splat(power(i).to_bits()))));
         Element(by_halves!(V; with_power => {
@@ -229,7 +229,7 @@ impl<V: DoubleLanes> Field for Doubles<V> {
         Subtrahend(by_halves!(V; a, b => five(|i| a[i].add(b[i]))))
     }
 
-    /// The sum is carried, because three times the size of a carried element would be too large.
+    /// Carries the sum, because three times the size of a carried element would be too large.
     #[inline(always)]
     fn minus_and_twice(a: &Element<V>, b: &Element<V>) -> Subtrahend<V> {
         Subtrahend(by_halves!(V; a, b => carried(five(|i| a[i].add(b[i].scaled(2.0))))))

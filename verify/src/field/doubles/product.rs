@@ -1,8 +1,8 @@
 //! Products modulo p of elements whose limbs are doubles.
 //!
-//! `docs/verify-math.md`, section 11, has the proof of every bound. The order of the operations is part of it:
-//! a column is rounded ("fixed") before a sum that would otherwise have more than 53 bits. Columns are computed
-//! from the highest to the lowest, so that few of them are live at a time.
+//! `docs/verify-math.md`, section 11, proves every bound. The proof depends on the order of the operations: a column is
+//! rounded ("fixed") before a sum that would otherwise have more than 53 bits. Columns are computed from the highest to
+//! the lowest, so that few of them are live at a time.
 
 use super::WEIGHTS;
 use crate::{field::C, lanes::double::Double};
@@ -231,7 +231,7 @@ pub(super) fn carried<D: Double>(z: Limbs<D>) -> Limbs<D> {
     carried_with(z, None)
 }
 
-/// Carries. The caller has already subtracted `excess4` from limb 4; it is folded together with the carry of limb 4.
+/// Carries all limbs. The caller has subtracted `excess4` from limb 4; it is folded together with the carry of limb 4.
 #[inline(always)]
 fn carried_with<D: Double>([z0, z1, z2, z3, z4]: Limbs<D>, excess4: Option<D>) -> Limbs<D> {
     let (t0, t1) = (excess::<0, D>(z0), excess::<1, D>(z1));

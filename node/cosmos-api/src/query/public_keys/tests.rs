@@ -22,7 +22,7 @@ fn signature(key: &PrivateKey, digest: B256) -> Signature {
     Signature::from_raw_array(&key.sign(&digest)).unwrap()
 }
 
-/// A transfer and its sender.
+/// Returns a transfer and its sender.
 fn transfer(byte: u8, nonce: u64) -> (Bytes, Address) {
     let to = TxKind::Call(Address::repeat_byte(0xee));
     let tx = TxEip1559 { chain_id: CHAIN_ID, nonce, gas_limit: 21_000, to, ..TxEip1559::default() };
@@ -30,7 +30,7 @@ fn transfer(byte: u8, nonce: u64) -> (Bytes, Address) {
     (Transaction::from(tx.into_signed(signature)).encoded_2718().into(), key(byte).address())
 }
 
-/// A transaction of key 200 that carries authorizations of these keys and nonces.
+/// Returns a transaction signed by key 200 that carries authorizations with these keys and nonces.
 fn delegating(signers: &[(u8, u64)]) -> (Bytes, Address) {
     let authorize = |&(byte, nonce): &(u8, u64)| {
         let address = Address::repeat_byte(0xcc);
@@ -111,7 +111,7 @@ impl Chain {
         Self { _folder: folder, view, keys: PublicKeys::default() }
     }
 
-    /// The result of a query at the head, and the work that it took.
+    /// Returns the result of a query at the head, and the work that it took.
     fn query(&self, address: Address) -> (Option<PublicKey>, SearchWork) {
         self.query_at(self.view.number(), address)
     }
@@ -179,7 +179,7 @@ fn signer_of_only_authorizations_is_found_within_the_limits() {
         let (found, work) = search(vec![delegating(&signers)]);
         assert_eq!((found.is_some(), work.recovered), (is_found, MAX_AUTHORIZATIONS_TRIED));
     }
-    // Transactions with authorizations are decoded up to a number of bytes.
+    // Transactions with authorizations are only decoded up to a total number of bytes.
     let other = delegating(&[(10, 7)]);
     let fit = MAX_AUTHORIZATION_TX_BYTES / other.0.len();
     let (found, work) = search([vec![other; 1000], vec![delegating(&[(1, 0)])]].concat());

@@ -63,13 +63,13 @@ const METHODS_WITH_404: [&str; 18] = [
     "cosmos.gov.v1beta1.Query/TallyResult",
 ];
 
-/// The query of the mempool, which fails if the mempool is too busy.
+/// The mempool query, which fails if the mempool is too busy.
 const MEMPOOL_QUERY: &str = "evmd.mempool.v1.Query/PendingSequence";
 
 /// The statuses with which a request to any path can fail.
 pub(super) const COMMON_STATUSES: [u16; 6] = [400, 403, 414, 431, 501, 503];
 
-/// The statuses with which a route can fail.
+/// Returns the statuses with which a route can fail.
 pub(super) fn statuses(route: &Route) -> Vec<u16> {
     let mut statuses = vec![500];
     statuses.extend(COMMON_STATUSES);
@@ -89,7 +89,7 @@ pub(super) fn statuses(route: &Route) -> Vec<u16> {
     statuses
 }
 
-/// References to the responses with these statuses.
+/// Returns references to the responses with these statuses.
 pub(super) fn response_references(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
     let responses = statuses.into_iter().map(|status| {
         let reference = format!("#/components/responses/Failure{status}");
@@ -98,7 +98,7 @@ pub(super) fn response_references(statuses: impl IntoIterator<Item = u16>) -> Ma
     responses.collect()
 }
 
-/// The error responses to which operations refer.
+/// Returns the error responses to which operations refer.
 pub(super) fn components() -> Map<String, Value> {
     let responses = FAILURES.iter().map(|(status, description, writer)| {
         (format!("Failure{status}"), response(description, *writer))
@@ -123,7 +123,7 @@ fn response(description: &str, writer: Writer) -> Value {
     response
 }
 
-/// The schema of [`crate::rest::error::Error`].
+/// Returns the schema of [`crate::rest::error::Error`].
 pub(super) fn error_schema() -> Value {
     json!({
         "type": "object",

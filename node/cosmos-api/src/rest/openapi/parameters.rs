@@ -5,7 +5,7 @@ use super::comment;
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Value, json};
 
-/// The parameters for the fields of a request.
+/// Returns the parameters for the fields of a request.
 pub(super) fn parameters(path: &str, request: &MessageDescriptor) -> Vec<Value> {
     let mut parameters = Vec::new();
     add(path, request, "", &mut parameters);
@@ -33,7 +33,7 @@ fn add(path: &str, message: &MessageDescriptor, prefix: &str, parameters: &mut V
     }
 }
 
-/// The parameters in a path.
+/// Returns the parameters in a path.
 pub(super) fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameters = names.map(|name| {
@@ -46,7 +46,7 @@ pub(super) fn path_parameters(path: &str) -> Vec<Value> {
 /// The name of the component for [`height_parameter`].
 pub(super) const HEIGHT: &str = "height";
 
-/// The header that selects the block.
+/// Returns the header that selects the block.
 pub(super) fn height_parameter() -> Value {
     json!({
         "name": crate::grpc::HEIGHT_HEADER,
@@ -56,7 +56,7 @@ pub(super) fn height_parameter() -> Value {
     })
 }
 
-/// The schema of the text of a parameter. A repeated field has one parameter per item.
+/// Returns the schema of the text of a parameter. A repeated field has one parameter per item.
 fn schema(field: &FieldDescriptor, in_path: bool) -> Value {
     let schema = item_schema(field, in_path);
     if field.is_list() { json!({ "type": "array", "items": schema }) } else { schema }

@@ -42,7 +42,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The suffix of the schema's name.
+    /// Returns the suffix of the schema's name.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Response(Style::Sdk) => "",
@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// The form of the content of an `Any`, which under `/cosmos/` is usually a part of a client's transaction.
+    /// Returns the form of the content of an `Any`, which under `/cosmos/` is usually a part of a client's transaction.
     const fn inside_any(self) -> Self {
         match self {
             Self::Response(Style::Sdk) => Self::Decoded,
@@ -77,7 +77,7 @@ impl<'a> Schemas<'a> {
         self.known.into_iter().collect()
     }
 
-    /// A reference to the schema of a message, or the schema itself if the message is a scalar in JSON.
+    /// Returns a reference to the schema of a message, or the schema itself if the message is a scalar in JSON.
     pub(super) fn message(&mut self, message: &MessageDescriptor, form: Form) -> Value {
         match message.full_name() {
             ANY => self.any(form),
@@ -92,7 +92,7 @@ impl<'a> Schemas<'a> {
         }
     }
 
-    /// A reference to a component, which is created by the first reference.
+    /// Returns a reference to a component. The first reference creates the component.
     fn component(&mut self, name: String, make: impl FnOnce(&mut Self) -> Value) -> Value {
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         if !self.known.contains_key(&name) {
@@ -128,7 +128,7 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    /// An `Any`: one of the known types, or another one.
+    /// Returns the schema of an `Any`, which has one of the known types or another one.
     fn any(&mut self, form: Form) -> Value {
         if form == Form::Request {
             return json!({
@@ -150,7 +150,7 @@ impl<'a> Schemas<'a> {
         })
     }
 
-    /// A message with its type, as in an `Any`.
+    /// Returns the schema of a message with its type, as in an `Any`.
     fn typed(&mut self, name: &str, form: Form) -> Value {
         let message = self.descriptors.pool.get_message_by_name(name);
         let message = message.expect("the list names messages of the descriptors");
@@ -212,7 +212,7 @@ fn decimal(form: Form) -> Value {
     json!({ "type": "string", "pattern": pattern })
 }
 
-/// The schema of bytes in base64. In a response, empty bytes are `null`, except in a list.
+/// Returns the schema of bytes in base64. In a response, empty bytes are `null`, except in a list.
 fn bytes(field: &FieldDescriptor, form: Form) -> Value {
     let is_null = form != Form::Request && !field.is_list();
     let kind = if is_null { json!(["string", "null"]) } else { json!("string") };
@@ -228,7 +228,7 @@ fn enumeration(kind: &EnumDescriptor, form: Form) -> Value {
     }
 }
 
-/// The schema of a 64-bit integer.
+/// Returns the schema of a 64-bit integer.
 fn integer(pattern: &str, minimum: Value, maximum: Value, form: Form) -> Value {
     match form {
         Form::Response(Style::Plain) => {

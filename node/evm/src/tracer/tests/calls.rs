@@ -5,13 +5,13 @@ use alloy_primitives::{Address, Bytes, TxKind, hex};
 use alloy_rpc_types_trace::parity::TraceType;
 use serde_json::{Value, json};
 
-/// Code that destroys its account, with `target` as beneficiary.
+/// Returns code that destroys its account, with `target` as beneficiary.
 fn destroying_for(target: Address) -> Bytes {
     [&[0x73], target.as_slice(), &[0xff]].concat().into()
 }
 
-/// Code that calls `target` without value by `opcode`, with `input` bytes of zeros, and reserves 32 bytes of memory
-/// for the output.
+/// Returns code that calls `target` with `opcode`, without value and with `input` bytes of zeros, and reserves 32 bytes
+/// of memory for the output.
 fn calling(opcode: u8, target: u8, input: u8) -> Bytes {
     let value: &[u8] = if matches!(opcode, 0xf1 | 0xf2) { &[0x60, 0] } else { &[] };
     let call: &[u8] = &[0x60, target, 0x61, 0xff, 0xff, opcode, 0x50];
@@ -49,7 +49,7 @@ fn a_self_destruct_is_shown_with_its_addresses_and_its_balance() {
 #[test]
 fn the_balance_of_a_self_destruct_in_a_delegate_call_is_that_of_the_context() {
     let delegating = [&hex!("600060006000600073")[..], OTHER.as_slice(), &hex!("5af4")].concat();
-    // The context is its own beneficiary: the code is ADDRESS, SELFDESTRUCT.
+    // The calling contract is its own beneficiary: the delegate's code is ADDRESS, SELFDESTRUCT.
     let accounts = json!({
         CONTRACT.to_string(): account(&delegating.into()),
         OTHER.to_string(): { "balance": "0x1", "code": "0x30ff" },
@@ -63,7 +63,7 @@ fn the_balance_of_a_self_destruct_in_a_delegate_call_is_that_of_the_context() {
 
 #[test]
 fn the_flat_tracer_hides_plain_calls_of_precompiles_only() {
-    // Identity (4) by CALL, CALLCODE, DELEGATECALL and STATICCALL, then a contract.
+    // Calls identity (4) with CALL, CALLCODE, DELEGATECALL and STATICCALL, then calls a contract.
     let calls = [0xf1, 0xf2, 0xf4, 0xfa].map(|opcode| calling(opcode, 4, 8));
     let last = calling(0xf1, 0x99, 0);
     let code: Bytes = calls.iter().chain([&last]).flat_map(|code| code.to_vec()).collect();
@@ -132,7 +132,7 @@ fn error_of_a_precompile_states_what_is_wrong_with_the_input() {
     }
 }
 
-/// Init code that returns `bytes` bytes of zeros.
+/// Returns init code that returns `bytes` bytes of zeros.
 fn returning(bytes: u16) -> Vec<u8> {
     let [high, low] = bytes.to_be_bytes();
     vec![0x61, high, low, 0x60, 0, 0xf3]

@@ -36,8 +36,8 @@ fn key(address: Address) -> String {
 
 #[test]
 fn signer_of_an_ignored_authorization_is_shown() {
-    // The first is valid. The others are for another chain, with the maximum nonce, with a wrong nonce, and for
-    // another chain by an account that does not exist.
+    // Only the first is valid. The others have the ID of another chain, the maximum nonce, a wrong nonce, and the ID of
+    // another chain and a signer without an account.
     let signed = [
         authorization(1, CHAIN_ID, 0),
         authorization(2, CHAIN_ID + 1, 0),

@@ -83,7 +83,7 @@ fn compare(file: &Path, tracer: &str) -> Result<(), String> {
     let mut test: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let mut expected = test["result"].take();
     let header = header(&test);
-    // geth's genesis is the state of any block. This node's genesis is block 0.
+    // geth's tests use the state of any block as genesis. This node's genesis is block 0.
     test["genesis"].as_object_mut().unwrap().remove("number");
     adapt_config(test["genesis"]["config"].as_object_mut().unwrap());
     let chain = TestChain::new(&test["genesis"]);
@@ -122,7 +122,7 @@ fn transaction(input: &Value) -> RecoveredTx {
     recover_senders(&mut recoverer, &[raw]).remove(0).unwrap()
 }
 
-/// A number as text in decimal or hexadecimal digits, or as a JSON number.
+/// Parses a number from decimal or hexadecimal text, or from a JSON number.
 fn number(value: &Value) -> Option<U256> {
     match value {
         Value::String(text) => Some(text.parse().unwrap()),
@@ -131,7 +131,7 @@ fn number(value: &Value) -> Option<U256> {
     }
 }
 
-/// The header of the transaction's block. As in geth's tests, mix hash and excess blob gas are those of the genesis.
+/// Returns the header of the transaction's block. As in geth's tests, mix hash and excess blob gas are the genesis's.
 fn header(test: &Value) -> Header {
     let (context, genesis) = (&test["context"], &test["genesis"]);
     let is_merged = genesis["config"]["terminalTotalDifficulty"] == 0;
@@ -176,7 +176,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// The first difference between two traces.
+/// Returns the first difference between two traces.
 fn first_difference(path: &str, expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {

@@ -141,7 +141,7 @@ mod tests {
             assert!(error.starts_with("{\"error\":\"") && error.contains(reason), "{error}");
             assert_eq!(next, NEXT);
         }
-        // A line of the maximum length is computed, with and without the line break.
+        // A line of the maximum length is accepted. The line break, if there is one, counts towards the length.
         let padded = |bytes: usize| format!("{VALID}{}", " ".repeat(bytes - VALID.len()));
         let limit = MAX_LINE_BYTES as usize;
         for line in [padded(limit - 2) + "\n", padded(limit - 1) + "\n", padded(limit)] {

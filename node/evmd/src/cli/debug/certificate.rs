@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
     home: HomeArg,
 }
 
-/// Prints the proof of a block of a home folder, whose node may be running.
+/// Prints the proof of one block from a home folder, whose node may be running.
 pub(super) fn print(args: &Args) -> anyhow::Result<()> {
     let proof = BlockProof::of(&args.home.path()?, args.number)?;
     writeln!(crate::cli::stdout(), "{}", serde_json::to_string(&proof)?)?;

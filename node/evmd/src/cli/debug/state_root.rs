@@ -1,4 +1,4 @@
-//! `evmd debug state-root` compares the state root in a header with that of all stored accounts.
+//! `evmd debug state-root` compares the state root in a header with the root computed from all stored accounts.
 
 use crate::cli::{HomeArg, Output};
 use anyhow::bail;

@@ -24,7 +24,7 @@ pub(in crate::cli) struct Trust {
 }
 
 impl Trust {
-    /// The keys that certify the blocks of the chain before any new producer term.
+    /// Returns the keys that certify the blocks of the chain until the first new producer term.
     pub(super) fn authority(&self) -> anyhow::Result<Authority> {
         if let (Some(genesis), Some(producer)) = (self.genesis_hash, self.producer_key) {
             return Ok(Authority::new(genesis, producer, self.recovery_key));

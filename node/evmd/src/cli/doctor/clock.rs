@@ -3,7 +3,7 @@
 use home::doctor::Failure;
 use platform::clock::{self, Clock};
 
-/// A producer takes block timestamps from its clock, and other nodes refuse blocks from the future.
+/// Checks the clock, because a producer takes block timestamps from it and other nodes refuse blocks from the future.
 pub(super) fn synchronized() -> Result<String, Failure> {
     match clock::state() {
         Clock::Synchronized => Ok("the system clock is synchronized".to_owned()),

@@ -48,7 +48,7 @@ fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Refuses network file systems: LMDB needs memory maps and locks that all processes share, which they do not provide.
+/// Refuses network file systems, because they do not provide the shared memory maps and locks that LMDB needs.
 #[cfg(target_os = "linux")]
 fn file_system(home: &Path) -> Result<String, Failure> {
     /// File system types of `statfs(2)`.

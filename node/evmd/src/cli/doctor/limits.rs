@@ -11,7 +11,7 @@ pub(super) fn check(report: &mut Report, config: &Config) {
     report.check("machine.memory-map", address_space(config));
 }
 
-/// Raises the open-files limit as a node does, and compares it with the connections that the settings allow.
+/// Raises the open-files limit as a node does, and compares it with the number of connections that the settings allow.
 fn open_files(config: &Config) -> Result<String, Failure> {
     let limit = descriptors::raise_limit();
     let available = descriptors::for_connections(limit, config.json_rpc.threads());
@@ -28,7 +28,7 @@ fn open_files(config: &Config) -> Result<String, Failure> {
     ))
 }
 
-/// Checks the limit of the address space, because LMDB maps both environments as a whole.
+/// Checks the address-space limit, because LMDB maps each of the two environments completely.
 fn address_space(config: &Config) -> Result<String, Failure> {
     let maps = config.storage.chain_map_bytes.saturating_add(config.storage.index_map_bytes);
     match getrlimit(Resource::As).current {

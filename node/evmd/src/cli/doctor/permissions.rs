@@ -17,12 +17,12 @@ const MAX_FILES: usize = 10_000;
 const OTHERS: u32 = 0o077;
 /// Permission bits that the owner needs on every file.
 const OWNER_READS_AND_WRITES: u32 = 0o600;
-/// A folder that belongs to root and that ext4 creates in the root of a file system, which may be the home folder.
+/// A folder, owned by root, that ext4 creates at the root of each file system. The home folder may be such a root.
 const LOST_AND_FOUND: &str = "lost+found";
 /// Prefix of the names of keyring folders.
 const KEYRING: &str = "keyring-";
 
-/// Checks that all files belong to this user, which would not be the case after a start of the node as root, and that
+/// Checks that all files belong to this user, which is not the case after the node has been started as root, and that
 /// other users have no access to keys.
 pub(super) fn check(home: &Path) -> Result<String, Failure> {
     let files = files(home).map_err(|error| {
@@ -35,7 +35,7 @@ pub(super) fn check(home: &Path) -> Result<String, Failure> {
     Ok(format!("{} files and folders belong to user {user}, and keys only to it", files.len()))
 }
 
-/// The owner of the home folder; `user` if it cannot be read.
+/// Returns the owner of the home folder, or `user` if the folder cannot be read.
 fn owner(home: &Path, user: u32) -> u32 {
     home.metadata().map_or(user, |folder| folder.uid())
 }
@@ -71,7 +71,7 @@ fn check_file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Resul
     Ok(())
 }
 
-/// The files and folders of a home folder, down to a depth, without those behind symbolic links.
+/// Lists the files and folders in a home folder down to [`MAX_DEPTH`], without following symbolic links.
 fn files(home: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
     let mut found = vec![(home.to_owned(), fs::metadata(home)?)];
     let mut folders = vec![home.to_owned()];

@@ -4,7 +4,7 @@ use config::Config;
 use home::doctor::Failure;
 use std::net::TcpListener;
 
-/// Opens and closes a socket on each address of the settings.
+/// Opens and closes a socket on each address in the settings.
 pub(super) fn check(config: &Config) -> Result<String, Failure> {
     let all = config.listening();
     let in_use = all.iter().filter_map(|(setting, address)| {

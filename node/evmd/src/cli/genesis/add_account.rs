@@ -65,7 +65,7 @@ fn amount(text: &str, genesis: &Genesis) -> anyhow::Result<U256> {
     unit.to_wei(amount).with_context(|| format!("{text} exceeds 2^256 - 1 wei"))
 }
 
-/// The unit of the chain's token with this name: the base unit, or wei by its extended name.
+/// Returns the unit of the chain's token that has this name: the base unit, or wei if the name is the extended one.
 fn unit_named(denom: &str, spec: &ChainSpec) -> anyhow::Result<TokenUnit> {
     if spec.native().is_none() {
         bail!("an Ethereum chain has no token named {denom:?}");

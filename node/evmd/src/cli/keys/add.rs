@@ -123,7 +123,7 @@ fn make(args: &Args, prompt: &Prompt) -> anyhow::Result<(Record, Option<Zeroizin
     Ok((Record::local(args.name.clone(), key), words))
 }
 
-/// Stores a record, and asks before it replaces another one.
+/// Stores a record. Asks for confirmation before it replaces a record with the same name.
 pub(super) fn store(common: &Common, prompt: &Prompt, record: Record) -> anyhow::Result<()> {
     let mut keyring = common.open(Access::Write, prompt)?;
     let exists = keyring.by_name(&record.name).is_some();

@@ -6,7 +6,7 @@ use std::io::Write;
 
 pub(super) fn run(common: &Common) -> anyhow::Result<()> {
     let prompt = Prompt::new();
-    // A keyring that does not exist is not created.
+    // With read access, a missing keyring is not created.
     let (keyring, passphrase) = common.open_with_passphrase(Access::Read, &prompt)?;
     let count = keyring.records().len();
     if count > 0 {

@@ -40,7 +40,7 @@ pub(super) fn run(common: &Common, args: &Args) -> anyhow::Result<()> {
     let words = phrase.words();
     let mut out = crate::cli::stdout();
     if common.json() {
-        // Words contain no characters that JSON escapes.
+        // The words contain no characters that need escaping in JSON.
         writeln!(out, "{{\"mnemonic\":\"{}\"}}", *words)?;
     } else {
         writeln!(out, "{}", *words)?;

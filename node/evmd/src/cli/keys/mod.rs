@@ -34,7 +34,7 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// Maximum number of attempts to type a passphrase at a terminal. Programs have one attempt.
+/// Maximum number of attempts to type a passphrase at a terminal. A program that pipes its input has one attempt.
 const ATTEMPTS: u32 = 3;
 
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ struct Common {
     output: Output,
 }
 
-/// The names of the keyring backends. The SDK's backends that are refused later are parsed but not shown in the help.
+/// Returns a parser for backend names. The SDK's other backends are hidden from the help and refused later.
 pub(super) fn backend_names() -> PossibleValuesParser {
     let served = ["file", "test", "memory", "os"].map(PossibleValue::new);
     let refused = ["kwallet", "pass"].map(|name| PossibleValue::new(name).hide(true));
@@ -171,7 +171,7 @@ pub(super) fn unlock(backend: Backend, folder: &Path) -> anyhow::Result<Keyring>
     open(backend, folder, Access::Read, &Prompt::new()).map(|(keyring, _)| keyring)
 }
 
-/// Opens a keyring. Asks for its passphrase, or for that of a new keyring, if it needs one, and returns it as well.
+/// Opens a keyring. If it needs a passphrase, asks for the existing or a new one, and also returns the passphrase.
 fn open(
     backend: Backend,
     folder: &Path,

@@ -1,5 +1,5 @@
-//! Asks for answers and secrets. Prompts go to standard error, and answers are lines of standard input. If that is a
-//! terminal, prompts for secrets go to it directly, and secrets are not echoed.
+//! Asks for answers and secrets. Prompts go to standard error, and answers are lines of standard input. If standard
+//! input is a terminal, prompts for secrets go directly to the terminal, and secrets are not echoed.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, IsTerminal, Read, Write};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 /// Maximum length of an input line in bytes, including the line break. A mnemonic of 24 words is shorter than 1 KiB.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// Whether an answer confirms. Every answer except `y`, `Y`, `yes` and `Yes` means no.
+/// Returns whether an answer means yes. Every answer except `y`, `Y`, `yes` and `Yes` means no.
 pub(crate) fn is_yes(answer: &str) -> bool {
     matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")
 }
@@ -23,12 +23,12 @@ impl Prompt {
         Self { terminal: std::io::stdin().is_terminal() }
     }
 
-    /// Whether standard input is a terminal.
+    /// Returns whether standard input is a terminal.
     pub(super) const fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Asks for an answer, which a terminal does not echo.
+    /// Asks for an answer that a terminal does not echo.
     pub(super) fn secret(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         if !self.terminal {
             return self.line(question);
@@ -46,7 +46,7 @@ impl Prompt {
         Ok(secret)
     }
 
-    /// Asks for an answer, which a terminal echoes.
+    /// Asks for an answer that a terminal echoes.
     pub(super) fn line(&self, question: &str) -> anyhow::Result<Zeroizing<String>> {
         let mut err = std::io::stderr();
         write!(err, "{question} ")?;

@@ -117,7 +117,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node.log");
         let mut file = LogFile::with_max_bytes(&path, 10).unwrap();
-        // A file cannot be renamed to a folder.
+        // A file cannot be renamed to the path of a folder.
         fs::create_dir(file.numbered(MAX_LOG_FILES - 1)).unwrap();
         fs::write(file.numbered(MAX_LOG_FILES - 2), "old").unwrap();
         for _ in 0..3 {

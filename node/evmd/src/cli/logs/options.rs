@@ -58,15 +58,15 @@ pub(in crate::cli) struct LogArgs {
     pub(super) file: Option<PathBuf>,
 }
 
-/// The levels without options: warnings of all parts, start and shutdown of the node, and events of its chain.
+/// The levels without options: warnings from all parts, start and shutdown of the node, and events of its chain.
 const DEFAULT: &str =
     "warn,evmd=info,home=info,replication=info,block=info,tx=info,console=info,call=info";
-/// The levels with `-vv`. The libraries that the servers use would log each frame at level debug.
+/// The levels with `-vv`. The servers' libraries stay at info, because they would log each frame at level debug.
 const DEBUG: &str = "debug,h2=info,hyper=info,hyper_util=info,jsonrpsee=info,tokio_tungstenite=info,\
                      tonic=info,tower=info,tungstenite=info";
 
 impl LogArgs {
-    /// The levels by target, in the form of `RUST_LOG`.
+    /// Returns the levels by target, in the syntax of `RUST_LOG`.
     pub(super) const fn levels(&self) -> &'static str {
         match (self.errors_only, self.verbose) {
             (true, _) => "error",

@@ -14,7 +14,7 @@ use std::{
 /// Maximum size of the queued lines in bytes.
 const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
-/// The line about dropped lines.
+/// The notice that lines were dropped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DroppedNotice {
     /// Why lines are dropped, such as "standard error was not read in time".
@@ -32,7 +32,7 @@ impl DroppedNotice {
     }
 }
 
-/// A queue of lines. Each `write` is one line, as `tracing-subscriber` writes them.
+/// A queue of lines. `tracing-subscriber` passes one line to each `write`.
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<Shared>);
 
@@ -96,7 +96,7 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    /// Waits for lines and takes all of them, followed by a notice if later lines were dropped.
+    /// Waits for lines and takes all of them, and appends a notice if lines after them were dropped.
     fn take(&self) -> Vec<Vec<u8>> {
         let mut lines = self.lock();
         lines.writing = false;
@@ -149,8 +149,7 @@ mod tests {
     fn blocked_reader_delays_no_thread_and_receives_the_number_of_dropped_lines() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let queue = Queue::writing_to(Some(writer), DROPPED);
-        // Far more than the pipe and the queue can hold: the loop would never end if a line waited for the
-        // reader.
+        // The pipe and the queue hold far fewer lines: if `push` waited for the reader, the loop would never end.
         for _ in 0..LINES {
             queue.push(LINE);
         }
@@ -190,7 +189,7 @@ mod tests {
         let mut line = [0; 14];
         reader.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"the last line\n");
-        // Returns at once if there is nothing to wait for.
+        // `flush` returns at once if there is nothing to wait for.
         queue.flush(Duration::from_secs(60));
     }
 }

@@ -1,5 +1,5 @@
-//! Formats log lines for people. Lines about blocks, transactions, calls and console messages are sentences, so their
-//! fields are not appended; only the JSON format shows them. All other lines have the format of `tracing-subscriber`.
+//! Formats log lines for people. Lines about blocks, transactions, calls and console messages are sentences without
+//! their fields, which only the JSON format shows. All other lines have the format of `tracing-subscriber`.
 
 use nu_ansi_term::{Color, Style};
 use std::fmt;
@@ -37,13 +37,13 @@ impl FormatTime for LineTime {
     }
 }
 
-/// The part of an RFC 3339 text from the hours to the milliseconds.
+/// Returns the part of an RFC 3339 timestamp from the hours to the milliseconds.
 fn time_of_day(text: &str) -> Option<&str> {
     let (_, time) = text.split_once('T')?;
     time.get(.."00:00:00.000".len())
 }
 
-/// See the module documentation.
+/// Formats log lines as the module documentation describes.
 #[derive(Debug)]
 pub(super) struct TextLines {
     time: LineTime,
@@ -77,7 +77,7 @@ impl Visit for Sentence {
     }
 }
 
-/// The styles of the target and of the text of a line.
+/// Returns the styles for the target and for the text of a line.
 fn styles(target: &str, is_failure: bool) -> (Style, Style) {
     let plain = Style::new();
     match target {

@@ -24,7 +24,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     print_json(results.get(), args.output)
 }
 
-/// Replaces a CometBFT RPC error by its data, which contains the reason.
+/// Replaces a CometBFT RPC error with its data, which contains the reason.
 fn described(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(CallError { data: Some(Value::String(reason)), .. }) => anyhow::anyhow!("{reason}"),

@@ -65,7 +65,7 @@ impl Client {
         let rest = rest.unwrap_or(url);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         ensure!(!authority.is_empty() && !rest.contains("://"), "{url:?} is not a URL of a node");
-        // A colon after the last bracket, or the only one, starts the port.
+        // A colon starts the port, unless it is inside the brackets of an IPv6 address.
         let host_end = authority.rfind(']').map_or(0, |end| end + 1);
         let has_port = authority[host_end..].contains(':');
         let port = if has_port { String::new() } else { format!(":{default_port}") };
@@ -83,7 +83,7 @@ impl Client {
             .with_context(|| format!("{method} returned an unexpected result"))
     }
 
-    /// Calls a method. Returns the JSON of the result as the node wrote it; an error of the method is a [`CallError`].
+    /// Calls a method. Returns the JSON of the result as the node wrote it; a method's error is a [`CallError`].
     pub(in crate::cli) fn call_raw(
         &self,
         method: &str,
@@ -133,7 +133,7 @@ impl Client {
         &self.authority
     }
 
-    /// The host, without its port.
+    /// Returns the host without its port.
     pub(in crate::cli) fn host(&self) -> &str {
         self.authority.rsplit_once(':').map_or(&self.authority, |(host, _)| host)
     }

@@ -57,7 +57,7 @@ impl Args for NodeArg {
 }
 
 impl NodeArg {
-    /// Whether the command line or the environment sets an address.
+    /// Returns whether the command line or the environment sets an address.
     pub(in crate::cli) const fn has_address(&self) -> bool {
         self.node.is_some()
     }
@@ -74,9 +74,9 @@ impl NodeArg {
         server::client_of(server, self.node.as_deref().unwrap_or(DEFAULT_NODE))
     }
 
-    /// The addresses of the node that runs on the home folder. If the user has set the folder, it is an error if the
-    /// folder does not exist, cannot be read, or has a chain but no running node, because another node may use the
-    /// default address. A folder without a chain is accepted, because it may contain only keys.
+    /// Returns the addresses of the node that runs on the home folder. If the user has set the folder, it is an error
+    /// if the folder does not exist, cannot be read, or has a chain but no running node, because another node may use
+    /// the default address. A folder without a chain is accepted, because it may contain only keys.
     fn running(&self) -> anyhow::Result<Option<config::Endpoints>> {
         let Ok(path) = self.home.path() else { return Ok(None) };
         let running = match running_node::find(&path) {

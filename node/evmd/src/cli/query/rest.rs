@@ -61,7 +61,7 @@ pub(super) fn print_json(text: &str, output: Output) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the reason in the response to a failed query as an error.
+/// Converts the response to a failed query into an error that contains the reason.
 pub(super) fn refusal(body: &str) -> anyhow::Error {
     let response: Value = serde_json::from_str(body).unwrap_or_default();
     anyhow!("{}", response["message"].as_str().unwrap_or("the node returned no reason"))

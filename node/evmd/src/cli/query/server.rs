@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// The flag of `evmd start` that sets its address.
+    /// Returns the flag of `evmd start` that sets the address of this server.
     const fn flag(self) -> &'static str {
         match self {
             Self::Rest => "--rest.address",
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// The address of this server. It is an error if the node does not serve it.
+    /// Returns the address of this server, or an error if the node does not run it.
     pub(super) fn address(self, endpoints: &Endpoints) -> anyhow::Result<SocketAddr> {
         let address = match self {
             Self::Rest => endpoints.rest,
@@ -73,8 +73,8 @@ impl Server {
         })
     }
 
-    /// Whether this server listens at the URL of the client. Other servers refuse its requests in various ways, so
-    /// every failure means that another server listens there.
+    /// Returns whether this server listens at the URL of the client. Other servers refuse its requests in various ways,
+    /// so every failure means that another server listens there.
     fn listens_at(self, client: &Client) -> bool {
         match self {
             Self::Rest => client.get(NODE_INFO, "").is_ok_and(|response| is_rest(&response)),
@@ -117,7 +117,7 @@ pub(super) fn client_of(wanted: Server, url: &str) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// Returns a client of `wanted`, whose address `server` at `named` reports.
+/// Returns a client of `wanted`. Finds its address through `server`, which listens at `named`.
 fn address_from(server: Server, named: &Client, wanted: Server) -> anyhow::Result<Client> {
     let json_rpc = match server {
         Server::Metrics => {
@@ -156,7 +156,7 @@ fn through_json_rpc(json_rpc: &Client, wanted: Server) -> anyhow::Result<Client>
     }
 }
 
-/// Returns a client of another address of the node, with the host of `named` if the address is unspecified or loopback.
+/// Returns a client for another address of the node. A loopback or unspecified one is replaced by the host of `named`.
 fn on_machine_of(named: &Client, address: SocketAddr) -> anyhow::Result<Client> {
     let is_local = address.ip().is_unspecified() || address.ip().is_loopback();
     let url = if is_local {
@@ -172,7 +172,7 @@ fn own_endpoints(client: &Client) -> anyhow::Result<Endpoints> {
     client.call("evmd_endpoints", &json!([]))
 }
 
-/// Whether this is JSON-RPC's error if `evmd_endpoints` is not served at the address.
+/// Returns whether this is the error of a JSON-RPC server that does not serve `evmd_endpoints`.
 fn is_not_served(error: &anyhow::Error) -> bool {
     error.to_string().contains("the method evmd_endpoints does not exist/is not available")
 }
@@ -183,7 +183,7 @@ fn comet_status(client: &Client) -> bool {
     status["result"]["node_info"].is_object()
 }
 
-/// The address of JSON-RPC that CometBFT's RPC reports. The CometBFT status contains only the address of that RPC.
+/// Queries CometBFT's RPC for the address of JSON-RPC. `status` contains only the address of CometBFT's RPC itself.
 fn rpc_address_of_comet(client: &Client) -> anyhow::Result<String> {
     let response: Value = client.call("abci_query", &json!({ "path": NODE_INFO_SERVICE }))?;
     let value =
@@ -205,7 +205,7 @@ fn status_of(client: &Client) -> Option<Endpoints> {
     found.map(|found| found.endpoints)
 }
 
-/// Whether a response is from REST: with status 200 a JSON object without `jsonrpc`, else with `code` and `message`.
+/// Returns whether REST sent a response: a JSON object without `jsonrpc` (status 200), or with `code` and `message`.
 pub(in crate::cli) fn is_rest((status, text): &(u16, String)) -> bool {
     let Ok(Value::Object(response)) = serde_json::from_str(text) else { return false };
     *status == 200 && !response.contains_key("jsonrpc")

@@ -57,7 +57,7 @@ fn below(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// Whether a value is a non-empty map or list, which starts on a line of its own.
+/// Returns whether a value is a non-empty map or list, which starts on a line of its own.
 fn nests(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
         || value.as_array().is_some_and(|list| !list.is_empty())

@@ -3,7 +3,7 @@
 use config::Listen;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// Parses where a server listens: HOST:PORT or `off`. A host name is resolved.
+/// Parses the address at which a server listens: HOST:PORT or `off`. A host name is resolved.
 pub(super) fn listen(text: &str) -> Result<Listen, String> {
     const FORM: &str = "expected HOST:PORT, such as 127.0.0.1:8545, or off";
     if let Ok(listen) = text.parse() {

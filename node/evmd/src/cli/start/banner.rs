@@ -29,7 +29,7 @@ fn development_accounts(out: &mut impl Write, view: &View, prefix: &str) -> anyh
     Ok(())
 }
 
-/// The memory that the process may use, and the settings derived from it.
+/// Formats the memory that the process may use, and the settings derived from it.
 fn derived(config: &Config) -> String {
     let values = config.derived();
     let values = values.iter().map(|(name, value)| match *name {
@@ -125,13 +125,13 @@ memory           {}",
         }
     }
 
-    /// The address of a server, or the reason why it has none.
+    /// Returns the address of a server, or the reason why it has none.
     fn server(&self, name: &str, address: Option<String>) -> String {
         address.unwrap_or_else(|| reason_not_served(self.in_use, name))
     }
 }
 
-/// The lines about validators, followers and sources.
+/// Formats the lines about validators, followers and sources.
 fn replication(config: &Config) -> String {
     let mut lines = String::new();
     if let Some(at) = config.p2p.address.address() {
@@ -148,7 +148,7 @@ fn replication(config: &Config) -> String {
     lines
 }
 
-/// The HTTP and WebSocket addresses of JSON-RPC. The HTTP address serves both, and is shown for both if it is alone.
+/// Formats the HTTP and WebSocket addresses of JSON-RPC. Without a WebSocket-only address, both are the HTTP address.
 fn json_rpc(at: &Endpoints) -> Option<String> {
     let http = at.json_rpc.map(|at| format!("http://{at}"));
     let web_socket = at.json_rpc_ws.or(at.json_rpc).map(|at| format!("ws://{at}"));

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 /// The namespace that is not served by default, because it exists for the test suites of clients.
 const NOT_SERVED: &str = "testing";
 
-/// Replaces the default values of settings with those of development chains. Other values are kept.
+/// Replaces the default values of settings with those of development chains. Values that were changed are kept.
 pub(super) fn adjust(config: &mut Config) {
     let (set, default) = (&mut config.json_rpc, JsonRpc::default());
     let every = || rpc::namespaces().into_iter().filter(|name| *name != NOT_SERVED);
@@ -34,7 +34,7 @@ pub(super) fn adjust(config: &mut Config) {
     }
 }
 
-/// The controls that JSON-RPC clients of a development chain have. `observer` receives their calls.
+/// Returns the controls for the JSON-RPC clients of a development chain. `observer` receives their calls.
 pub(super) fn control(
     home: &Home,
     pipeline: &Pipeline,
@@ -67,7 +67,7 @@ pub(super) fn mining(block_time: Option<Duration>, engine: &Engine) -> Mining {
     }
 }
 
-/// The keys of the development accounts.
+/// Returns the keys of the development accounts.
 pub(super) fn keys() -> impl Iterator<Item = PrivateKey> {
     let key = |bytes: &[u8]| PrivateKey::from_bytes(bytes).expect("development keys are valid");
     DEV_ACCOUNTS.iter().map(move |account| key(account.private_key.as_slice()))

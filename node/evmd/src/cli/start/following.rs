@@ -14,7 +14,7 @@ use verify::Backend;
 /// Time between two rounds of requests to the followers.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Refuses to follow other nodes from a home without a chain, because the start would create a new development chain.
+/// Refuses to follow other nodes from a home without a chain, because the node would create a new development chain.
 pub(super) fn require_chain_to_follow(config: &Config) -> anyhow::Result<()> {
     match config.replication.follow.first() {
         None => Ok(()),
@@ -25,7 +25,7 @@ pub(super) fn require_chain_to_follow(config: &Config) -> anyhow::Result<()> {
     }
 }
 
-/// The keys that sign the blocks of the chain, if this node follows others.
+/// Returns the keys that sign the blocks of the chain, or `None` if this node does not follow others.
 pub(super) fn authority(home: &Home) -> anyhow::Result<Option<Authority>> {
     if home.config.replication.follow.is_empty() {
         return Ok(None);
@@ -51,20 +51,20 @@ pub(super) fn authority(home: &Home) -> anyhow::Result<Option<Authority>> {
     Ok(Some(authority))
 }
 
-/// The certificate authorities that this node trusts for encrypted connections to other nodes.
+/// Loads the certificate authorities that this node trusts for encrypted connections to other nodes.
 pub(in crate::cli) fn tls_roots(config: &Config, home: &Path) -> anyhow::Result<Roots> {
     let file = config.replication.tls_roots_in(home);
     Roots::load(file.as_deref()).context("replication.tls-roots")
 }
 
-/// The certificate and key with which this node encrypts the connections of its followers, if they are set.
+/// Loads the certificate and key with which this node encrypts the connections of its followers, if they are set.
 pub(super) fn certificate(config: &Config, home: &Path) -> anyhow::Result<Option<Tls>> {
     let Some((certificate, key)) = config.replication.tls_pair(home)? else { return Ok(None) };
     Tls::load(&certificate, &key).context("replication.tls-certificate").map(Some)
 }
 
 /// Waits until one of the nodes in `replication.followers` has responded with its producer terms and its head. Returns
-/// false if a signal ends the start.
+/// `false` if a signal cancels the startup.
 ///
 /// # Errors
 /// If a follower knows a newer or conflicting term or has a later block: this node must then not produce blocks.
@@ -123,7 +123,7 @@ pub(super) async fn wait_for_follower(
     }
 }
 
-/// The error of a producer whose term has been ended by a newer one, with its remedy.
+/// Returns the error message, including the remedy, for a producer whose term has been ended by a newer one.
 pub(super) fn superseded(newer: &Term, head: u64) -> String {
     let Term { term, last, producer, .. } = newer;
     let rollback = if head > last.number {
@@ -141,7 +141,7 @@ pub(super) fn superseded(newer: &Term, head: u64) -> String {
     )
 }
 
-/// Waits for a term that ends the term of this node. Never returns if this node produces no blocks.
+/// Waits for a newer term that ends this node's term. Never returns if this node produces no blocks.
 pub(super) async fn until_superseded(terms: Option<&Terms>, produces: bool) -> Term {
     if let Some(terms) = terms.filter(|_| produces) {
         let mut newer = terms.superseded();
@@ -154,7 +154,7 @@ pub(super) async fn until_superseded(terms: Option<&Terms>, produces: bool) -> T
     std::future::pending().await
 }
 
-/// Starts to follow the sources, in the current Tokio runtime.
+/// Starts following the sources, in the current Tokio runtime.
 pub(super) fn start(
     home: &Home,
     pipeline: &Pipeline,

@@ -36,7 +36,7 @@ impl Interrupts {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, as `nohup` does. Detected on Linux only.
+/// Returns whether the process was started with SIGHUP ignored, for example by `nohup`. Detected on Linux only.
 fn is_hangup_ignored() -> bool {
     const SIGHUP_BIT: u64 = 1;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -46,7 +46,7 @@ fn is_hangup_ignored() -> bool {
         .is_some_and(|mask| mask & SIGHUP_BIT != 0)
 }
 
-/// Waits for a signal, for `is_over` or for `superseded`. Returns the output of `superseded` if that ended the wait.
+/// Waits for a signal, until `is_over` is true or until `superseded` completes; in that last case, returns its output.
 pub(super) async fn until_over<T>(
     is_over: impl Fn() -> bool,
     mut interrupts: Interrupts,

@@ -1,4 +1,4 @@
-//! Opens the listening sockets of all servers before the pipeline and the servers start. So one error names all
+//! Opens the listening sockets of all servers before the pipeline and the servers start. This way, one error names all
 //! addresses that cannot be used, and every server knows the addresses of the others, including ports that the kernel
 //! chose.
 
@@ -55,7 +55,7 @@ impl Listeners {
     /// Sets the address of a server that does not run to `off`.
     ///
     /// # Errors
-    /// [`Fault::Listen`] with all addresses that cannot be listened on.
+    /// [`Fault::Listen`] with all addresses on which the node cannot listen.
     pub(super) async fn open(
         config: &mut Config,
         metrics_runtime: &Handle,
@@ -84,7 +84,7 @@ impl Listeners {
         opened.pages = sockets.open(pages, &mut config.pages.address).await;
         let replication = (REPLICATION_NAME, "--replication.address");
         opened.replication = sockets.open(replication, &mut config.replication.address).await;
-        // The consensus engine opens this socket again, for the same reason.
+        // Likewise, the consensus engine opens this socket again, and it is opened here only for the error.
         let p2p = sockets.open((P2P_NAME, "--p2p.address"), &mut config.p2p.address).await;
         drop((ingest, p2p));
         opened.in_use = sockets.in_use;
@@ -92,8 +92,8 @@ impl Listeners {
     }
 }
 
-/// The default addresses of the servers that the node can run without. Other processes, such as a CometBFT node or a
-/// web server, often use these addresses.
+/// Returns the default addresses of the servers that the node can run without. Other processes, such as a CometBFT node
+/// or a web server, often use these addresses.
 fn optional(config: &Config) -> [(&'static str, Option<Listen>); 2] {
     let shifted = |default: Listen| default.shifted(config.server.port_offset);
     [
@@ -115,8 +115,8 @@ struct Sockets<'a> {
 }
 
 impl Sockets<'_> {
-    /// Opens a socket, unless the server is off, and sets `listen` to its address. If it cannot be opened, the error is
-    /// stored, and the server is off.
+    /// Opens a socket, unless the server is off, and sets `listen` to its address. If it cannot be opened, stores the
+    /// error and sets `listen` to `off`.
     async fn open(
         &mut self,
         (name, flag): (&'static str, &'static str),
@@ -168,13 +168,13 @@ impl Sockets<'_> {
     }
 }
 
-/// The name of a server, followed by "is" or "are".
+/// Returns the name of a server, followed by "is" or "are".
 fn is_or_are(server: &str) -> String {
     let verb = if server.ends_with('s') { "are" } else { "is" };
     format!("{server} {verb}")
 }
 
-/// Whether two sockets cannot listen on these addresses at the same time.
+/// Returns whether these addresses conflict, so that two sockets cannot listen on them at the same time.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && (a.ip() == b.ip() || a.ip().is_unspecified() || b.ip().is_unspecified())
 }

@@ -17,7 +17,7 @@ use std::{
 use tokio::runtime::Handle;
 use verify::Backend;
 
-/// A name that is unique to this run of the node: its start time in nanoseconds and its process id, in hex.
+/// Returns a name that is unique to this run of the node: its start time in nanoseconds and its process id, in hex.
 fn run_name() -> String {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", time.as_nanos(), std::process::id())

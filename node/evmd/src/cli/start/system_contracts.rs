@@ -6,7 +6,7 @@ use home::Home;
 use std::time::{SystemTime, UNIX_EPOCH};
 use storage::{ReadError, StateRead};
 
-/// Warns of each system contract that blocks of this chain call, now or after a later fork, but that has no code.
+/// Warns about each system contract without code that blocks of this chain call, now or after a later fork.
 ///
 /// # Errors
 /// If this node produces blocks and the next one would be invalid, or if the state cannot be read.

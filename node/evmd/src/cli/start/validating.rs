@@ -14,13 +14,13 @@ use home::{Home, validator_key};
 /// Returns what [`Prepared::start`] needs, or `None` if this node is not a validator.
 ///
 /// # Errors
-/// Those of [`is_validator`].
+/// If [`is_validator`] fails.
 pub(super) fn prepare(home: &Home) -> anyhow::Result<Option<Prepared>> {
     is_validator(home)?.then(Prepared::new).transpose()
 }
 
-/// Whether this node takes part in consensus: the genesis has validators, and the settings do not restrict this node to
-/// following or serving.
+/// Returns whether this node takes part in consensus: the genesis has validators, and the settings do not restrict this
+/// node to following or serving.
 ///
 /// # Errors
 /// If it should take part, but has no consensus engine, no key of a validator in the genesis, or no p2p address.

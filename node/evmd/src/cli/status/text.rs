@@ -22,7 +22,7 @@ const SERVERS: [(&str, &str, &str); 10] = [
     ("metrics", "metrics", "http://"),
 ];
 
-/// The text of a response of `/status`. Missing names and counters are shown as `unknown`.
+/// Formats a response of `/status` as text. Missing names and counters are shown as `unknown`.
 pub(super) fn text(status: &Value) -> String {
     let mut out = String::new();
     summary(&mut out, status, now());

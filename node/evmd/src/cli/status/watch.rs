@@ -14,7 +14,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Rows of a terminal whose size is unknown.
 const DEFAULT_ROWS: usize = 24;
 
-/// Shows the status until the reader closes the output. A node that does not respond is an error.
+/// Shows the status until the reader closes the output. Fails if the node does not respond.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let is_text = args.output == Output::Text;
     let is_redrawn = is_text && std::io::stdout().is_terminal();
@@ -40,7 +40,7 @@ fn rows() -> usize {
 }
 
 /// Formats text for a terminal with this number of rows. The text starts in the first row and overwrites the previous
-/// text, because a cleared screen would flicker. Lines that do not fit are omitted, because the screen would scroll.
+/// text, because clearing the screen would cause flicker. Lines that do not fit are omitted to avoid scrolling.
 fn screen(text: &[u8], rows: usize) -> Vec<u8> {
     const HOME: &[u8] = b"\x1b[H";
     const CLEAR_REST_OF_LINE: &[u8] = b"\x1b[K\n";

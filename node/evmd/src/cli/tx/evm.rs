@@ -105,7 +105,7 @@ fn send(args: &Send) -> anyhow::Result<()> {
     node.broadcast(&tx.encoded_2718(), args.broadcast.mode, args.node.output)
 }
 
-/// Converts a gas price to whole wei. A fraction is rounded up, because an Ethereum transaction offers whole wei.
+/// Converts a gas price to whole wei, rounded up, because an Ethereum transaction can only offer whole wei.
 fn price_in_wei(text: &str, token: &NodeToken) -> anyhow::Result<u128> {
     let price: GasPrice = text.parse().context("--gas-prices")?;
     let wei = token.price_in_wei(&price)?;

@@ -143,7 +143,7 @@ pub(super) fn decode(args: &Decode) -> anyhow::Result<()> {
         BASE64.decode(text).context("the transaction is not base64 (--hex reads hex)")?
     };
     ensure!(!bytes.is_empty(), "the transaction is empty");
-    // The bytes may start with the EIP-2718 type byte, as in blocks. `TxRaw` starts with the same byte, a field tag.
+    // The bytes may start with the EIP-2718 type byte, as in blocks. `TxRaw` starts with an equal byte, a field tag.
     let bytes = match bytes.as_slice() {
         [transactions::cosmos::TX_TYPE, inner @ ..]
             if inner.first() == Some(&transactions::cosmos::TX_TYPE) =>

@@ -135,8 +135,8 @@ pub(super) fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the draft with the address prefix and the token of the chain. Their source is the genesis in the home
-/// folder, or the node if the user has set its address or there is no genesis. Without a node, the defaults remain.
+/// Returns the draft with the address prefix and the token of the chain. They come from the genesis in the home folder,
+/// or from the node if the user has set its address or there is no genesis. Without a node, the defaults remain.
 fn draft(node: &NodeArg) -> anyhow::Result<String> {
     let genesis = if node.has_address() { None } else { prefix::spec_of_home(&node.home)? };
     let (prefix, denom) = match genesis {

@@ -34,7 +34,7 @@ impl NodeToken {
         Token { denom: &self.denom, unit: self.unit }
     }
 
-    /// The unit with this name: the base unit, or wei by its extended name.
+    /// Returns the unit with this name: the base unit, or wei if the name is the extended one.
     pub(super) fn unit_named(&self, denom: &str) -> anyhow::Result<TokenUnit> {
         let (token, extended) = (self.token(), self.token().extended_denom());
         if denom == token.denom {
@@ -76,7 +76,7 @@ impl Node {
         read(self.client.post(path, &body.to_string())?)
     }
 
-    /// The chain's EIP-155 id, which is its Cosmos id too.
+    /// Queries the chain's EIP-155 id, which is also its Cosmos id.
     pub(super) fn chain_id(&self) -> anyhow::Result<u64> {
         let info = self.get("/cosmos/base/tendermint/v1beta1/node_info")?;
         let network = info["default_node_info"]["network"].as_str().unwrap_or_default();
@@ -89,8 +89,8 @@ impl Node {
         Ok(prefix.context("the node returned no Bech32 prefix")?.to_owned())
     }
 
-    /// The token of the chain. Its decimals are read from its metadata, because with rules version 0 the base unit is
-    /// one wei whatever decimals the genesis states.
+    /// Queries the token of the chain. The decimals are read from its metadata, because with rules version 0 the base
+    /// unit is one wei regardless of the decimals in the genesis.
     pub(super) fn token(&self) -> anyhow::Result<NodeToken> {
         let response = self.get("/cosmos/evm/vm/v1/params")?;
         let denom = response["params"]["evm_denom"].as_str();
@@ -110,7 +110,7 @@ impl Node {
         Ok(NodeToken { denom, unit })
     }
 
-    /// The base fee of the newest block, in wei.
+    /// Queries the base fee of the newest block, in wei.
     pub(super) fn base_fee(&self) -> anyhow::Result<u128> {
         let response = self.get("/cosmos/evm/vm/v1/base_fee")?;
         response["base_fee"]
@@ -119,8 +119,8 @@ impl Node {
             .context("the node returned no base fee")
     }
 
-    /// The lowest gas price in whole wei that is not below the chain's minimum for certain: one above `min_gas_price`,
-    /// because the node does not report its fraction, or 1 on a chain without a fee market.
+    /// Returns the lowest gas price in whole wei that certainly reaches the chain's minimum: 1 more than
+    /// `min_gas_price`, because the node does not report its fraction, or 1 on a chain without a fee market.
     pub(super) fn min_price(&self) -> anyhow::Result<u128> {
         let (status, body) = self.client.get("/cosmos/evm/vm/v1/min_gas_price", "")?;
         if status == NO_FEE_MARKET {
@@ -131,7 +131,7 @@ impl Node {
         Ok(price.context("the node returned no minimum price")?.saturating_add(1))
     }
 
-    /// The minimum gas price for Cosmos transactions in this node's mempool, in wei, rounded up.
+    /// Queries the minimum gas price for Cosmos transactions in the node's mempool, in wei, rounded up.
     pub(super) fn mempool_price(&self, token: &NodeToken) -> anyhow::Result<u128> {
         let response = self.get("/cosmos/base/node/v1beta1/config")?;
         let price = response["minimum_gas_price"].as_str().unwrap_or_default();
@@ -139,8 +139,8 @@ impl Node {
         token.price_in_wei(&price)?.context("the node's minimum_gas_price is out of range")
     }
 
-    /// The sequence of the account's next transaction. Transactions in the mempool count, because a Cosmos transaction
-    /// cannot replace them.
+    /// Queries the sequence of the account's next transaction. It follows those in the mempool, because a Cosmos
+    /// transaction cannot replace them.
     pub(super) fn sequence(&self, account: Address) -> anyhow::Result<u64> {
         let path = format!("/evmd/mempool/v1/pending_sequence/{}", escape(&account.to_string()));
         let response = self.get(&path)?;
@@ -160,7 +160,7 @@ impl Node {
         self.post("/cosmos/tx/v1beta1/simulate", &body)
     }
 
-    /// Sends a transaction and prints the result. A refused transaction is also an error.
+    /// Sends a transaction and prints the result. If the node refuses the transaction, also returns an error.
     pub(super) fn broadcast(
         &self,
         tx: &[u8],

@@ -106,12 +106,12 @@ pub(super) fn send(
     node.broadcast(&json::raw(&tx), flags.broadcast.mode, flags.node.output)
 }
 
-/// The node, which must be queried because `flag` is not set; an error with `--offline`.
+/// Returns the node, which must be queried because `flag` is not set, or an error with `--offline`.
 fn required_node<'a>(node: Option<&'a Node>, flag: &str) -> anyhow::Result<&'a Node> {
     node.with_context(|| format!("--offline does not query a node: set {flag}"))
 }
 
-/// Returns the chain id of the node, `found`. A chain id from the command line must equal it.
+/// Returns `found`, the node's chain id. A chain id from the command line must equal it.
 pub(super) fn chain_id(named: Option<u64>, found: u64) -> anyhow::Result<u64> {
     ensure!(
         named.is_none_or(|named| named == found),
@@ -125,7 +125,7 @@ pub(super) fn mode(name: &str) -> SignMode {
     if name == "amino-json" { SignMode::LegacyAminoJson } else { SignMode::Direct }
 }
 
-/// The signer information of a transaction, without a public key if the key is not known.
+/// Returns the signer information of a transaction, without a public key if the key is not known.
 pub(super) fn signer(key: Option<&PrivateKey>, sequence: u64, mode: SignMode) -> SignerInfo {
     let public_key = key.map(|key| PubKey { key: key.public_key().as_bytes().to_vec() });
     let single = mode_info::Single { mode: mode.into() };
@@ -150,14 +150,14 @@ pub(super) fn sign(tx: &mut Tx, key: &PrivateKey, chain_id: u64) -> anyhow::Resu
     Ok(())
 }
 
-/// The fee: the gas price times the gas, rounded up.
+/// Computes the fee: the gas price times the gas, rounded up.
 fn priced(price: &str, gas: u64) -> anyhow::Result<Coin> {
     let GasPrice { amount, denom } = price.parse().context("--gas-prices")?;
     let fee = amount.checked_mul_int(U256::from(gas))?.ceil();
     Ok(parse_coin(&format!("{fee}{denom}"))?)
 }
 
-/// The gas times a decimal factor, rounded down.
+/// Returns the gas times a decimal factor, rounded down.
 fn adjusted(gas: u64, factor: &str) -> anyhow::Result<u64> {
     let factor: LegacyDec = factor.parse().context("--gas-adjustment")?;
     let gas = factor.checked_mul_int(U256::from(gas))?.truncate_u64();

@@ -1,5 +1,5 @@
-//! Tests commands on a running node that have no recorded session: simulation, waiting for a transaction, results
-//! of blocks, and the draft of a proposal.
+//! Tests commands that have no recorded session on a running node: simulating, waiting for a transaction, querying
+//! block results, and drafting a proposal.
 
 use crate::common::transfer;
 use alloy_primitives::{Address, hex};
@@ -14,13 +14,13 @@ use testkit::NodeProcess;
 const DEV_KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const RECEIVER: &str = "0x00000000000000000000000000000000000000aa";
 
-/// Runs commands on the node of a home folder.
+/// Runs commands against the node of a home folder.
 struct Commands<'a> {
     home: &'a Path,
 }
 
 impl Commands<'_> {
-    /// Returns exit code, standard output and standard error. The words of `line` are separated by spaces.
+    /// Runs the space-separated words of `line`. Returns the exit code, standard output and standard error.
     fn run(&self, line: &str, input: &str) -> (i32, String, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
             .args(line.split(' '))
@@ -32,7 +32,7 @@ impl Commands<'_> {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A command that reads no input may have ended, so that the write fails.
+        // A command that reads no input may already have ended, in which case the write fails.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
         let output = child.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Tests the files that commands write: links, pipes, and names that are not UTF-8.
+//! Tests how commands write files: links, pipes, and names that are not UTF-8.
 
 use crate::common::{exported_chain, import, native_home};
 use std::{
@@ -19,7 +19,7 @@ fn succeed<const N: usize>(args: [&dyn AsRef<OsStr>; N]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A home with at least eight blocks, and the file from which they were imported.
+/// Creates a home with at least eight blocks. Returns it and the file from which the blocks were imported.
 fn home_with_blocks(folder: &Path) -> (PathBuf, PathBuf) {
     let (home, blocks) = (folder.join("home"), folder.join("blocks.rlp"));
     exported_chain(&blocks, 8);

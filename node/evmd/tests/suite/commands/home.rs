@@ -18,7 +18,7 @@ use std::{
 };
 use storage::{HomeLock, StateRead};
 
-/// The paths of all files below a folder, relative to it, in ascending order.
+/// Returns the paths of all files below a folder, relative to it, in ascending order.
 fn files_in(folder: &Path) -> Vec<String> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -34,7 +34,7 @@ fn files_in(folder: &Path) -> Vec<String> {
     files
 }
 
-/// Returns exit code, standard output and standard error.
+/// Runs `evmd` on a home folder. Returns the exit code, standard output and standard error.
 fn evmd(home: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     let output = command.args(args).arg("--home").arg(home).output().unwrap();
@@ -175,11 +175,11 @@ fn genesis_file_of_another_chain_is_refused_at_start() {
         home.check_genesis_file().map_err(|error| error.to_string())
     };
     assert_eq!(check(&own), Ok(()));
-    // The same content in another JSON format.
+    // The same content in a different JSON format is accepted.
     let mut json: Value = serde_json::from_str(&own).unwrap();
     assert_eq!(check(&json.to_string()), Ok(()));
     json["config"]["osakaTime"] = json!(7);
-    // Block 0 commits to the forks from rules version 1 on.
+    // From rules version 1 on, block 0 commits to the forks.
     let rules = check(&json.to_string()).unwrap_err();
     assert!(rules.contains("block 0 of the file is "), "{rules}");
     assert!(check("{}").unwrap_err().contains("genesis.json: "));
@@ -240,7 +240,7 @@ fn changed_forks_are_refused_at_start_if_block_0_does_not_commit_to_them() {
 #[test]
 fn comet_address_in_use_is_only_ignored_if_it_is_the_default() {
     let folder = tempfile::tempdir().unwrap();
-    // This fails if another process already uses the address, which has the same effect on the node.
+    // The bind fails if another process already uses the address, which has the same effect on the node.
     let _default = TcpListener::bind("127.0.0.1:26657");
     let free = "127.0.0.1:0";
     let mut args = vec!["start", "--quiet", "--json-rpc.address", free, "--rest.address", free];

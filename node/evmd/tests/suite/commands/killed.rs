@@ -1,4 +1,4 @@
-//! A command that is killed at any time leaves the keyring unchanged or completely changed.
+//! Tests that a command that is killed at any time leaves the keyring either unchanged or completely changed.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ fn names(home: &Path) -> BTreeSet<String> {
 fn killed_command_leaves_a_valid_keyring() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    // The kills are distributed over 1.5 times the duration of this command.
+    // The kills are spread over 1.5 times the duration of this command.
     let begun = std::time::Instant::now();
     assert!(keys(home, &["add", "first"]).status().unwrap().success());
     let duration = begun.elapsed();
@@ -46,8 +46,8 @@ fn killed_command_leaves_a_valid_keyring() {
         before = after;
     }
     println!("{stored} of {ROUNDS} killed commands had stored their key");
-    // The next change removes temporary files.
+    // The next change removes leftover temporary files.
     assert!(keys(home, &["add", "last"]).status().unwrap().success());
     let files = std::fs::read_dir(home.join("keyring-test")).unwrap();
-    assert_eq!(files.count(), 2, "the keyring and its lock");
+    assert_eq!(files.count(), 2, "only the keyring and its lock remain");
 }

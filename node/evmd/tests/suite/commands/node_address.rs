@@ -1,4 +1,4 @@
-//! Commands find the node by any of its HTTP addresses, or by the home folder that it runs on.
+//! Tests that commands find the node by any of its HTTP addresses, or by the home folder on which it runs.
 
 use serde_json::Value;
 use std::{path::Path, process::Command};
@@ -8,7 +8,7 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_evmd"))
 }
 
-/// Runs `evmd` with arguments that are separated by spaces. Returns exit code, standard output and standard error.
+/// Runs `evmd` with arguments that are separated by spaces. Returns the exit code, standard output and standard error.
 fn evmd(line: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(program());
     command.args(line.split(' ')).env_remove("EVMD_HOME").env_remove("EVMD_NODE");
@@ -17,14 +17,14 @@ fn evmd(line: &str, variables: &[(&str, &str)]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Standard output of a command that must succeed.
+/// Runs a command that must succeed, and returns its standard output.
 fn succeed(line: &str) -> String {
     let (code, out, err) = evmd(line, &[]);
     assert_eq!(code, 0, "{line}: {err}");
     out
 }
 
-/// Standard error of a command that must fail.
+/// Runs a command that must fail, and returns its standard error.
 fn fail(line: &str) -> String {
     let (code, out, err) = evmd(line, &[]);
     assert_eq!((code, out.as_str()), (1, ""), "{line}: {err}");
@@ -112,7 +112,7 @@ fn node_of_a_home_folder_is_found_by_its_recorded_addresses() {
 
     let error = fail("q evm config --home no-such-folder");
     assert_eq!(error, "error: the home folder no-such-folder does not exist\n");
-    // After a kill, the file remains, and another node may use the addresses in it.
+    // After a kill, the file with the addresses remains, and another node may use them.
     first.kill();
     assert!(homes[0].join("endpoints.json").exists());
     let error = format!(

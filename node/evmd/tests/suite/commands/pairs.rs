@@ -1,5 +1,5 @@
-//! Runs every pair of commands that write to a home folder or a file concurrently. Each command succeeds, or fails
-//! because of the other process or of its result, and no data is lost.
+//! Runs every pair of commands that write to a home folder or a file concurrently. Each command either succeeds or
+//! fails because of the other process or its result, and no data is lost.
 
 use crate::common::{GENESIS_TIME, exported_chain_of, native_home};
 use chain::{DEV_ACCOUNTS, Genesis};
@@ -12,24 +12,24 @@ use std::{
 };
 use testkit::copy_folder;
 
-/// A command and the condition that holds after it has succeeded.
+/// A command, and a check that must pass after the command has succeeded.
 struct Writer {
     name: &'static str,
-    /// Arguments. The number distinguishes the two commands of a pair.
+    /// Returns the arguments. The number distinguishes the two commands of a pair.
     args: fn(&Paths, usize) -> Vec<String>,
-    /// Checks the effect.
+    /// Checks the effect of the command.
     check: fn(&Paths, usize),
-    /// Part of the error if the other command has already finished.
+    /// Part of the error if the other command finished first.
     too_late: &'static str,
 }
 
-/// The text for commands that can follow any other command. No error contains it.
+/// The value of `too_late` for commands that can follow any other command. No error contains it.
 const NEVER: &str = "(never)";
 
 /// The paths that a pair of commands uses.
 struct Paths {
     home: PathBuf,
-    /// A file with the blocks of the chain from block 1 on. The home has blocks 1 to 4 of them.
+    /// A file with the blocks of the chain from block 1 on. The home contains the first four of them.
     blocks: PathBuf,
     /// A snapshot of the home.
     snapshot: PathBuf,
@@ -93,7 +93,7 @@ const ON_A_CHAIN: [Writer; 9] = [
         name: "export",
         args: |paths, _| words(&["export", &Paths::text(&paths.out.join("chain.rlp"))]),
         check: |paths, _| {
-            // The export is complete, up to any of the heights of the chain.
+            // The export is complete up to one of the heights of the chain.
             let exported = fs::read(paths.out.join("chain.rlp")).unwrap();
             assert!(
                 fs::read(&paths.blocks).unwrap().starts_with(&exported) && !exported.is_empty()

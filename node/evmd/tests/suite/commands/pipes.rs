@@ -1,5 +1,5 @@
-//! Commands whose standard output was closed by the reader, as in `evmd ... | true`, end with their own errors
-//! and exit codes.
+//! Tests that commands whose standard output was closed by the reader, as in `evmd ... | true`, end with their own
+//! errors and exit codes.
 
 use crate::common::native_home;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     process::{Command, ExitStatus, Stdio},
 };
 
-/// Exit status and standard error of a command whose standard output is a pipe without a reader.
+/// Returns the exit status and standard error of a command whose standard output is a pipe without a reader.
 fn run_unread(home: &Path, args: &[&str]) -> (ExitStatus, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_evmd"))
         .args(args)

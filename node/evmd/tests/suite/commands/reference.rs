@@ -1,4 +1,4 @@
-//! `docs/cli.md` agrees with the program's commands. `EVMD_WRITE_DOCS=1` writes the file.
+//! Tests that `docs/cli.md` agrees with the program's commands. `EVMD_WRITE_DOCS=1` writes the file.
 
 use clap::{Arg, ArgAction, Command};
 use std::{fmt::Write, path::Path};

@@ -4,15 +4,15 @@
 //!   output to a file. `&` at the end starts a node, which is stopped after it has printed its banner. Other
 //!   shell syntax is not supported;
 //! - `~ evmd ...`: the same, but the command is repeated until its output is the recorded one. It is for output
-//!   that needs a block;
+//!   that depends on a block being produced;
 //! - `< text`: a line of standard input;
 //! - `! text`: a line of standard error;
 //! - `? number`: the exit code, if it is not 0;
 //! - `# text` and empty lines between commands: comments;
 //! - anything else: a line of standard output.
 //!
-//! `[..]` in an expected line matches any text: hashes and times of blocks differ between runs. A last line
-//! `[...]` matches any number of lines. `FOLDER` is the working directory of the session. With
+//! `[..]` in an expected line matches any text, because hashes and times of blocks differ between runs. A last line
+//! `[...]` matches any number of lines. `FOLDER` stands for the working directory of the session. With
 //! `EVMD_WRITE_DOCS=1`, the actual output is written to the recording if it differs.
 
 use std::{
@@ -49,7 +49,7 @@ pub(crate) struct Session<'a> {
 struct Step {
     before: Vec<String>,
     command: String,
-    /// The command is repeated until its output is the recorded one.
+    /// Whether the command is repeated until its output is the recorded one.
     waits: bool,
     input: Vec<String>,
     output: Vec<String>,
@@ -119,7 +119,7 @@ impl Session<'_> {
         }
     }
 
-    /// The output of a command, after its last repetition if it begins with `~`.
+    /// Returns the output of a command. If the command begins with `~`, this is the output of its last repetition.
     fn final_output(&self, step: &Step) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -176,7 +176,7 @@ impl Session<'_> {
         lines.extend((code != 0).then(|| format!("? {code}")));
         let folder = self.folder.to_str().unwrap();
         lines.iter_mut().for_each(|line| *line = line.replace(folder, "FOLDER"));
-        // Empty lines are comments.
+        // Empty lines separate comments and are not recorded as output.
         lines.retain(|line| !line.is_empty());
         lines
     }
@@ -195,12 +195,12 @@ fn stop_node(mut child: Child) -> Output {
         out.extend_from_slice(line.as_bytes());
     }
     let pid = rustix::process::Pid::from_child(&child);
-    // A node that could not start has already ended.
+    // A node that failed to start has already ended.
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     Output { stdout: out, ..child.wait_with_output().unwrap() }
 }
 
-/// Whether lines match the recording.
+/// Returns whether the lines match the recording.
 pub(crate) fn all_fit(expected: &[String], actual: &[String]) -> bool {
     let (expected, open) = match expected.split_last() {
         Some((last, before)) if last == ANY_LINES => (before, true),
@@ -210,7 +210,7 @@ pub(crate) fn all_fit(expected: &[String], actual: &[String]) -> bool {
     enough && expected.iter().zip(actual).all(|(expected, actual)| fits(expected, actual))
 }
 
-/// Whether a line matches the recording.
+/// Returns whether a line matches the recording.
 pub(crate) fn fits(expected: &str, line: &str) -> bool {
     let mut parts = expected.split(ANY);
     let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };

@@ -32,7 +32,7 @@ fn recorded_sessions_without_a_node_match() {
     }
 }
 
-/// Variables for the home folder `home` in the folder of the session, with a keyring that is not encrypted.
+/// Returns environment variables that select the home folder `home` in the session's folder and an unencrypted keyring.
 fn variables(folder: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("EVMD_HOME", folder.join("home").to_str().unwrap().to_owned()),
@@ -40,7 +40,7 @@ fn variables(folder: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A node that only produces a block when there is a transaction, so that heights, base fees and transaction
+/// Starts a node that only produces a block when there is a transaction, so that heights, base fees and transaction
 /// hashes are the same in every run. Voting periods last for days.
 async fn quiet_node() -> Node {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ async fn recorded_session_of_a_chain_in_a_file_matches() {
     Session { folder: folder.path(), variables: variables(folder.path()) }.replay("chain.txt");
 }
 
-/// A genesis with Ethereum's forks up to London, and with `more` at the end of its `config`.
+/// Returns a genesis with Ethereum's forks up to London, and with `more` at the end of its `config`.
 fn ethereum_genesis(more: &str) -> String {
     let blocks = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
     let later = ["petersburg", "istanbul", "berlin", "london"];
@@ -159,7 +159,7 @@ async fn recorded_sessions_of_a_running_node_match() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let mut config = config();
-    // The addresses that the node reports must be correct.
+    // The node must report the addresses at which it can be reached.
     config.json_rpc.address = testkit::own_address().into();
     config.rest.address = testkit::own_address().into();
     config.metrics.address = testkit::own_address().into();
@@ -167,7 +167,7 @@ async fn recorded_sessions_of_a_running_node_match() {
     let node = Node::start_with(folder, home, options, config).await;
     // Block 1 is empty in the recordings.
     node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
-    // Data to query: account 1 has sent one transaction, account 2 none.
+    // The queries need data: account 1 has sent one transaction, and account 2 none.
     let raw = transfer(1, 0, Address::repeat_byte(0x77));
     let hash = node.call("eth_sendRawTransaction", json!([hex::encode_prefixed(&raw)])).await;
     node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -177,7 +177,7 @@ async fn recorded_sessions_of_a_running_node_match() {
         Session { folder: folder.path(), variables: at(address) }.replay(name);
     };
     replay(node.rest, "query.txt");
-    // The output is the same for each address of the node.
+    // The output must be the same for each address of the node.
     replay(node.json_rpc, "query.txt");
     replay(node.metrics, "any-address.txt");
     node.stop().await;

@@ -1,4 +1,4 @@
-//! Executes blocks by the plain executor and by the fast paths, and compares the results.
+//! Executes blocks with the plain executor and with the fast paths, and compares the results.
 
 use alloy_primitives::B256;
 use chain::ChainSpec;
@@ -11,10 +11,10 @@ use std::{borrow::Borrow, error::Error, sync::LazyLock};
 use storage::StateRead;
 use transactions::RecoveredTx;
 
-/// All tests share these caches, as all executions of a node share its caches.
+/// All tests share these caches, just as all executions of a node share its caches.
 static CACHES: LazyLock<ExecutionCaches> = LazyLock::new(ExecutionCaches::default);
 
-/// A host to which caches are added, so that blocks are executed by the fast paths.
+/// Adds caches to a host, so that blocks are executed by the fast paths.
 pub struct FastHost<'a>(pub &'a dyn ExecutionHost);
 
 impl ExecutionHost for FastHost<'_> {

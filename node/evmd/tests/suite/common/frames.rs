@@ -20,7 +20,7 @@ impl Frames {
         Self(stream)
     }
 
-    /// The same connection, for reading responses concurrently with sending.
+    /// Returns a second handle to the connection, for reading responses while frames are sent.
     pub fn twin(&self) -> Self {
         Self(self.0.try_clone().unwrap())
     }
@@ -35,7 +35,7 @@ impl Frames {
         self.0.write_all(&bytes)
     }
 
-    /// Reads the next response: the hash of the transaction or the text of the error.
+    /// Reads the next response: the hash of the transaction, or the text of the error.
     pub fn response(&mut self) -> io::Result<Result<B256, String>> {
         let mut status = [0];
         self.0.read_exact(&mut status)?;

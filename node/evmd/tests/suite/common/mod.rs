@@ -32,7 +32,7 @@ pub const GENESIS_TIME: u64 = 1_700_000_000;
 /// A fee cap above the base fee in every test, in wei per gas.
 pub const FEE_CAP: u128 = 100_000_000_000;
 
-/// A signed transfer of 1 wei by development account `from`.
+/// Returns a signed transfer of 1 wei by development account `from`.
 pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     sign(
         from,
@@ -49,7 +49,7 @@ pub fn transfer(from: usize, nonce: u64, to: Address) -> Bytes {
     )
 }
 
-/// An unsigned transaction with a gas limit of 200,000.
+/// Returns an unsigned transaction with a gas limit of 200,000.
 pub fn unsigned(nonce: u64, to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,
@@ -62,7 +62,7 @@ pub fn unsigned(nonce: u64, to: TxKind, input: impl Into<Bytes>) -> TxEip1559 {
     }
 }
 
-/// Signs with the key of development account `from`. Returns the EIP-2718 encoding.
+/// Signs with the key of development account `from`, and returns the EIP-2718 encoding.
 pub fn sign<T>(from: usize, tx: T) -> Bytes
 where
     T: SignableTransaction<Signature>,
@@ -72,7 +72,7 @@ where
     TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
 }
 
-/// The signature of development account `from` for a hash.
+/// Signs a hash with the key of development account `from`.
 pub fn signature(from: usize, hash: B256) -> Signature {
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[from].private_key.0).unwrap();
     let signature =
@@ -81,8 +81,8 @@ pub fn signature(from: usize, hash: B256) -> Signature {
     Signature::from_bytes_and_parity(&compact, id == RecoveryId::One)
 }
 
-/// A transaction of account `from` that delegates account `authority`, with nonce 0, to the code of `target`
-/// (EIP-7702).
+/// Returns a transaction of account `from` that delegates account `authority`, whose nonce is 0, to the code of
+/// `target` (EIP-7702).
 pub fn delegate(from: usize, nonce: u64, authority: usize, target: Address) -> Bytes {
     let authorization = Authorization { chain_id: U256::from(CHAIN_ID), address: target, nonce: 0 };
     let signature_of_authority = signature(authority, authorization.signature_hash());
@@ -106,7 +106,7 @@ pub fn native_home(folder: &Path) -> Home {
     home
 }
 
-/// Options with which the pipeline imports files and ends.
+/// Returns options with which the pipeline imports files and then ends.
 pub fn importing(files: Vec<PathBuf>) -> Options {
     Options {
         transactions: None,
@@ -121,7 +121,7 @@ pub fn importing(files: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Options with which the pipeline accepts transactions and produces a block every `block_time`, if there is one.
+/// Returns options with which the pipeline accepts transactions and, if there is a `block_time`, produces blocks.
 pub fn producing(block_time: Option<Duration>) -> Options {
     Options {
         transactions: Some("127.0.0.1:0".parse().unwrap()),
@@ -136,14 +136,14 @@ pub fn producing(block_time: Option<Duration>) -> Options {
     }
 }
 
-/// Exports a native chain of at least `length` blocks with 30 transfers, which are in at least two blocks, to `file`;
-/// returns the hash of its head.
+/// Exports a native chain to `file`, and returns the hash of its head. The chain has at least `length` blocks and 30
+/// transfers, which are in at least two blocks.
 pub fn exported_chain(file: &Path, length: u64) -> B256 {
     let folder = tempfile::tempdir().unwrap();
     exported_chain_of(&native_home(folder.path()), file, length)
 }
 
-/// Same as [`exported_chain`], with blocks that are produced in `home`.
+/// Like [`exported_chain`], but produces the blocks in `home`.
 pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
     let pipeline = Pipeline::start(home, producing(Some(Duration::from_millis(5)))).unwrap();
     let client = pipeline.client();
@@ -165,12 +165,12 @@ pub fn exported_chain_of(home: &Home, file: &Path, length: u64) -> B256 {
     export(home, file)
 }
 
-/// Writes the blocks of a home, from block 1 on, to a file in the format of an import; returns the hash of the head.
+/// Writes the blocks of a home, from block 1 on, to a file in the import format; returns the hash of the head.
 pub fn export(home: &Home, file: &Path) -> B256 {
     export_view(&home.view().unwrap(), file)
 }
 
-/// Writes the blocks of a view, from block 1 on, to a file in the format of an import; returns the hash of the head.
+/// Writes the blocks of a view, from block 1 on, to a file in the import format; returns the hash of the head.
 pub fn export_view(view: &View, file: &Path) -> B256 {
     let blocks = view.blocks().unwrap();
     let mut bytes = Vec::new();
@@ -198,15 +198,15 @@ pub fn reopened(folder: &Path) -> Home {
         };
         opened.is_some()
     });
-    opened.expect("the home is open")
+    opened.expect("the home was opened")
 }
 
-/// Repeats `done` until it returns true, and fails after [`MAX_WAIT`].
+/// Calls `done` until it returns true, and fails after [`MAX_WAIT`].
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     wait_for(what, || if done() { Ok(()) } else { Err(String::new()) });
 }
 
-/// Repeats `done` until it succeeds, and fails with its last error after [`MAX_WAIT`].
+/// Calls `done` until it succeeds, and fails with its last error after [`MAX_WAIT`].
 pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
     while let Err(error) = done() {
@@ -215,7 +215,7 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> Result<(), String>) {
     }
 }
 
-/// A folder of third-party data. Tests that call this are ignored by default.
+/// Returns a folder of third-party data. Tests that call this are ignored by default.
 pub fn fixtures(name: &str) -> PathBuf {
     let root =
         std::env::var_os("EVMD_FIXTURES").expect("EVMD_FIXTURES is not set: run .ci/fixtures");

@@ -17,27 +17,27 @@ use proto::cosmos::{
 };
 use transactions::cosmos::{CosmosTx, Signatures};
 
-/// Gas limit of each transaction, enough for any message that the tests send.
+/// Gas limit of each transaction. It suffices for any message that the tests send.
 pub const GAS: u64 = 400_000;
 /// `SIGN_MODE_DIRECT`.
 const DIRECT: i32 = 1;
 
-/// A message in an `Any`.
+/// Packs a message into an `Any`.
 pub fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// The address of a development account, in Bech32.
+/// Returns the Bech32 address of a development account.
 pub fn address_of(account: usize) -> String {
     bech32("cosmos", DEV_ACCOUNTS[account].address)
 }
 
-/// Coins of the chain's token.
+/// Returns coins of the chain's token.
 pub fn coins(amount: u64) -> Vec<Coin> {
     vec![Coin { denom: "atest".to_owned(), amount: amount.to_string() }]
 }
 
-/// A `MsgSend` of development account `from`.
+/// Returns a `MsgSend` of development account `from`.
 pub fn send(from: usize, to: &str, amount: u64) -> Any {
     any(&MsgSend {
         from_address: address_of(from),
@@ -46,7 +46,7 @@ pub fn send(from: usize, to: &str, amount: u64) -> Any {
     })
 }
 
-/// A proposal of development account 0 that halves the speed of the fee market and sets the base fee to
+/// Returns a proposal of development account 0 that halves the speed of the fee market and sets the base fee to
 /// `base_fee`, in units of 10^-18 wei.
 pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
     let change = MsgUpdateParams {
@@ -70,8 +70,8 @@ pub fn slower_market(base_fee: &str) -> MsgSubmitProposal {
     }
 }
 
-/// A `TxRaw` of development account `from` with this gas price in wei. Its public key is included if
-/// `has_public_key`, otherwise it is recovered from the signature.
+/// Returns a `TxRaw` of development account `from` with this gas price in wei. It includes the public key if
+/// `has_public_key` is set; otherwise, the node recovers the key from the signature.
 pub fn signed_at(
     price: u64,
     has_public_key: bool,
@@ -83,7 +83,7 @@ pub fn signed_at(
     signed_by(&key, price, has_public_key, sequence, messages)
 }
 
-/// The same as [`signed_at`], signed with `key`.
+/// Like [`signed_at`], but signs with `key`.
 pub fn signed_by(
     key: &PrivateKey,
     price: u64,
@@ -115,7 +115,7 @@ pub fn signed_by(
     raw(key.sign(&unsigned.digest(CHAIN_ID))[..64].to_vec())
 }
 
-/// The same as [`signed_at`] with the public key and a gas price above every base fee of the tests.
+/// Like [`signed_at`], with the public key and a gas price above every base fee of the tests.
 pub fn signed(from: usize, sequence: u64, messages: Vec<Any>) -> Vec<u8> {
     signed_at(100_000_000_000, true, from, sequence, messages)
 }

@@ -1,4 +1,4 @@
-//! Mined and simulated Cosmos transactions have the responses and errors of the SDK for each of their messages.
+//! Mined and simulated Cosmos transactions return the same responses and errors for their messages as the SDK.
 
 use super::served::Served;
 use crate::common::signed::{address_of, any, coins, send, signed, slower_market};
@@ -21,23 +21,23 @@ const SENT: &str =
 /// More than the balance of any account.
 const TOO_MUCH: &str = "999999999999999999999999999999";
 
-/// A transfer from account 0 to account 1.
+/// Returns a transfer from account 0 to account 1.
 fn sending() -> Any {
     send(0, &address_of(1), 7)
 }
 
-/// A transfer of more than the balance.
+/// Returns a transfer of more than the balance.
 fn overdrawing() -> Any {
     let amount = vec![Coin { denom: "atest".to_owned(), amount: TOO_MUCH.to_owned() }];
     any(&MsgSend { from_address: address_of(0), to_address: address_of(1), amount })
 }
 
-/// A vote on the first proposal.
+/// Returns a vote on the first proposal.
 fn voting() -> Any {
     any(&MsgVote { proposal_id: 1, voter: address_of(0), option: 1, ..MsgVote::default() })
 }
 
-/// Status and response of a simulation of the messages, with this sequence of account 0.
+/// Simulates the messages with this sequence of account 0; returns status and response.
 async fn simulated(served: &Served, sequence: u64, messages: Vec<Any>) -> (u16, Value) {
     let body = json!({ "tx_bytes": BASE64.encode(signed(0, sequence, messages)) });
     served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await
@@ -66,7 +66,7 @@ async fn responses_to_messages_equal_those_of_the_sdk() {
         any(&MsgVoteResponse {}),
     ];
     assert_eq!(responses, expected);
-    // A simulation returns responses as well.
+    // A simulation also returns the responses.
     let proposal = any(&slower_market("1000000000000000000000000000"));
     let (status, response) = simulated(&served, 2, vec![sending(), proposal]).await;
     assert_eq!(status, 200, "{response}");
@@ -96,7 +96,7 @@ async fn errors_of_messages_equal_those_of_the_sdk() {
     let reason = format!("atest is smaller than {TOO_MUCH}atest: insufficient funds");
     assert!(message.starts_with(&beginning), "{message}");
     assert!(message.contains(&format!("{reason} with gas used: '")), "{message}");
-    // A simulation with a used sequence fails, too. A simulation with a sequence above the next one does not.
+    // A simulation with a used sequence also fails. A simulation with a sequence above the next one succeeds.
     let (status, response) = simulated(&served, 0, vec![sending()]).await;
     assert_eq!((status, &response["code"]), (500, &json!(2)), "{response}");
     let expected = "rpc error: code = Unknown desc = account sequence mismatch, expected 1, got 0: \
@@ -104,7 +104,7 @@ async fn errors_of_messages_equal_those_of_the_sdk() {
     assert!(response["message"].as_str().unwrap().starts_with(expected), "{response}");
     let (status, response) = simulated(&served, 5, vec![sending()]).await;
     assert_eq!(status, 200, "{response}");
-    // Bytes that are not a transaction use no gas.
+    // A simulation of bytes that are not a transaction uses no gas.
     let body = json!({ "tx_bytes": BASE64.encode([0x0a_u8]) }).to_string();
     let (status, response) = served.post("/cosmos/tx/v1beta1/simulate", &body).await;
     let message = response["message"].as_str().unwrap();

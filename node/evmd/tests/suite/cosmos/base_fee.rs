@@ -1,4 +1,4 @@
-//! For Cosmos transactions, the base fee has a fraction of a wei in the pool, in blocks and in responses.
+//! The base fee of Cosmos transactions can include a fraction of a wei in the pool, in blocks and in responses.
 
 use super::served::{FORKING, Served};
 use crate::common::{
@@ -20,7 +20,7 @@ use transactions::cosmos::{CosmosTx, Signatures};
 const GAS: u64 = 100_000;
 const COLLECTOR: &str = "cosmos17xpfvakm2amg962yls6f84z3kell8c5lserqta";
 
-/// A genesis whose base fee stays close to 1.9 wei, with the newest rules or with version 0.
+/// Returns a genesis whose base fee stays close to 1.9 wei, with the newest rules or with version 0.
 fn genesis(newest_rules: bool) -> Genesis {
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -34,7 +34,7 @@ fn genesis(newest_rules: bool) -> Genesis {
     Genesis::from_json(&genesis.to_string()).unwrap()
 }
 
-/// A payment of account 0 with this fee, and with a priority fee of zero if `without_priority_fee`.
+/// Returns a payment by account 0 with this fee, and with a priority fee of zero if `without_priority_fee`.
 fn payment(sequence: u64, fee: u64, without_priority_fee: bool) -> Vec<u8> {
     let key = PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap();
     let single = mode_info::Single { mode: 1 };

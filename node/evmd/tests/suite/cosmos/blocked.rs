@@ -1,5 +1,5 @@
-//! Module accounts and precompiles have no keys. Module accounts receive neither coins of `MsgSend` nor ether, and
-//! precompiles receive no coins of `MsgSend`.
+//! Module accounts and precompiles have no keys. Module accounts can receive neither coins from `MsgSend` nor ether,
+//! and precompiles cannot receive coins from `MsgSend`.
 
 use super::served::Served;
 use crate::common::{
@@ -12,13 +12,13 @@ use chain::DEV_ACCOUNTS;
 use keys::{MODULE_ACCOUNTS, bech32, module_address};
 use serde_json::{Value, json};
 
-/// Init code that forwards its ether to an address, and deploys one byte: 1 if that succeeded, otherwise 0.
+/// Returns init code that forwards its ether to an address, and deploys one byte: 1 if the call succeeded, otherwise 0.
 fn forwards(to: Address) -> Bytes {
     let code = format!("600060006000600034 73{to:x} 5af1 600053 60016000f3").replace(' ', "");
     hex::decode(code.replace("0x", "")).unwrap().into()
 }
 
-/// Init code that destroys its contract in favour of an address.
+/// Returns init code that destroys its own contract and sends the contract's ether to an address.
 fn destroys_itself(to: Address) -> Bytes {
     hex::decode(format!("73{to:x}ff").replace("0x", "")).unwrap().into()
 }
@@ -80,7 +80,7 @@ async fn ether_does_not_reach_module_accounts() {
     let receipt = mined(&served, 0, call, 7, Bytes::new()).await;
     assert_eq!((&receipt["status"], &receipt["gasUsed"]), (&json!("0x0"), &json!("0x186a0")));
     let receipt = mined(&served, 1, call, 0, Bytes::new()).await;
-    assert_eq!(receipt["status"], "0x1", "a call without ether");
+    assert_eq!(receipt["status"], "0x1", "a call without ether succeeds");
     let collector = TxKind::Call(module_address("fee_collector"));
     let receipt = mined(&served, 2, collector, 7, Bytes::new()).await;
     assert_eq!(receipt["status"], "0x0");
@@ -88,11 +88,11 @@ async fn ether_does_not_reach_module_accounts() {
     assert_eq!(receipt["status"], "0x1");
     let contract = receipt["contractAddress"].clone();
     let code = served.node.call("eth_getCode", json!([contract, "latest"])).await;
-    assert_eq!(code, "0x00", "the inner call failed");
+    assert_eq!(code, "0x00", "the inner call must fail");
     let receipt = mined(&served, 4, TxKind::Create, 7, destroys_itself(gov)).await;
     assert_eq!(receipt["status"], "0x0");
     assert_eq!(balance(&served, gov).await, "0x0");
-    // Other addresses can receive ether, and a contract may destroy itself.
+    // Other addresses can receive ether, including the ether of a contract that destroys itself.
     let other = Address::repeat_byte(0x77);
     let receipt = mined(&served, 5, TxKind::Create, 7, forwards(other)).await;
     let contract = receipt["contractAddress"].clone();

@@ -20,7 +20,7 @@ const ENDLESS: &str = "0x5b600056";
 /// Code that returns the proposer of the block.
 const PROPOSER: &str = "0x4160005260206000f3";
 
-/// Status and response of a method with these arguments; `rest` are the other query parameters.
+/// Calls a method with these arguments; returns status and response. `rest` contains the other query parameters.
 async fn ask(served: &Served, method: &str, args: &Value, rest: &str) -> (u16, Value) {
     let args = BASE64.encode(args.to_string());
     let args = args.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
@@ -43,7 +43,7 @@ async fn calls_return_the_same_as_json_rpc() {
         let gas = u64::from_str_radix(&gas.as_str().unwrap()[2..], 16).unwrap();
         assert_eq!(body["gas"], gas.to_string(), "{args}");
     }
-    // A failed call is a response, not an error.
+    // A failed call returns a successful response, not an error.
     for (method, args) in
         [("eth_call", json!({ "to": HISTORY, "data": "0x01" })), ("estimate_gas", transfer)]
     {

@@ -18,7 +18,7 @@ async fn query(served: &Served, args: &str) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs `evmd` to its end.
+/// Runs `evmd` until it exits.
 async fn evmd(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evmd"));
     command.args(args.split(' ')).env_remove("EVMD_HOME");
@@ -32,7 +32,7 @@ async fn evmd(args: &str) -> Output {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-/// Standard output of a query, which must succeed.
+/// Returns the standard output of a query, which must succeed.
 async fn output(served: &Served, args: &str) -> String {
     let (code, out, err) = query(served, args).await;
     assert_eq!(code, 0, "{args}: {err}");
@@ -118,7 +118,7 @@ async fn transactions_are_found_and_missing_items_are_errors() {
     served.stop().await;
 }
 
-/// Standard error of a command, which must fail.
+/// Returns the standard error of a command, which must fail.
 async fn error_of(args: String) -> String {
     let output = evmd(&args).await;
     assert!(!output.status.success());
@@ -136,7 +136,7 @@ async fn scheme_tcp_is_another_name_of_http() {
     served.stop().await;
 }
 
-/// `evmd status` finds the address of metrics through JSON-RPC, if that serves `evmd_endpoints`.
+/// `evmd status` obtains the metrics address over JSON-RPC if the node serves `evmd_endpoints`.
 #[tokio::test(flavor = "multi_thread")]
 async fn status_without_the_namespace_evmd_names_the_remedies() {
     let node = Node::native_with(|config| config.json_rpc.api = vec!["eth".to_owned()]).await;
@@ -151,7 +151,7 @@ async fn status_without_the_namespace_evmd_names_the_remedies() {
 
 #[test]
 fn addresses_are_converted_without_a_node() {
-    // No home folder is opened until these short processes have ended.
+    // The lock prevents other tests from opening a home folder until these short-lived processes have ended.
     let _starting = FORKING.blocking_lock();
     let home = tempfile::tempdir().unwrap();
     for (name, from, to) in [("0x-to-bech32", ALICE_HEX, ALICE), ("bech32-to-0x", ALICE, ALICE_HEX)]

@@ -21,7 +21,7 @@ async fn repeated_transaction_has_the_error_of_cometbft() {
     drop(opening);
     let raw = signed(0, 0, vec![send(0, &address_of(9), 7)]);
     assert_eq!(served.broadcast(&raw).await.0, 0);
-    assert_eq!(served.broadcast(&raw).await.0, 19, "REST has the code of the SDK");
+    assert_eq!(served.broadcast(&raw).await.0, 19, "REST returns the SDK's code");
     for method in ["broadcast_tx_sync", "broadcast_tx_async", "broadcast_tx_commit"] {
         let response = served.comet_response(method, json!({ "tx": BASE64.encode(&raw) })).await;
         let error = &response["error"];

@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 /// The recipient of coins and ether.
 pub(crate) const RECEIVER: Address = Address::repeat_byte(0x77);
 
-/// A base64 hash in upper-case hex.
+/// Converts a base64 hash to upper-case hex.
 fn upper_hex(base64: &Value) -> Value {
     json!(hex::encode_upper(BASE64.decode(base64.as_str().unwrap()).unwrap()))
 }
 
-/// A signed transaction of account 0 with one `MsgSend`.
+/// Returns a signed transaction of account 0 with one `MsgSend`.
 pub(crate) fn signed_send(sequence: u64) -> Vec<u8> {
     signed(0, sequence, vec![send(0, &bech32("cosmos", RECEIVER), 7)])
 }
@@ -47,7 +47,7 @@ impl Served {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    /// The whole response to a call.
+    /// Returns the whole response to a call.
     pub(crate) async fn comet_response(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         let (status, response) = self.comet_post(&call.to_string()).await;
@@ -55,14 +55,14 @@ impl Served {
         response
     }
 
-    /// The result of a call, which must succeed.
+    /// Returns the result of a call, which must succeed.
     pub(crate) async fn comet(&self, method: &str, params: Value) -> Value {
         let mut response = self.comet_response(method, params).await;
         assert!(response.get("error").is_none(), "{method}: {response}");
         response["result"].take()
     }
 
-    /// The code and error text of a call, which must fail.
+    /// Returns the code and error text of a call, which must fail.
     pub(crate) async fn comet_error(&self, method: &str, params: Value) -> (i64, String) {
         let response = self.comet_response(method, params).await;
         let error = response.get("error").unwrap_or_else(|| panic!("{method}: {response}"));
@@ -167,7 +167,7 @@ async fn blocks_equal_those_of_rest() {
     let eth = served.node.call("eth_getBlockByNumber", json!([number, false])).await;
     let gas = params["consensus_params"]["block"]["max_gas"].as_str().unwrap().parse::<u64>();
     assert_eq!(format!("0x{:x}", gas.unwrap()), eth["gasLimit"].as_str().unwrap());
-    // REST writes a duration in seconds.
+    // REST formats durations in seconds.
     let mut same = params["consensus_params"].clone();
     same["evidence"]["max_age_duration"] = json!("0s");
     let (_, response) = served.ask_at("/cosmos/consensus/v1/params", height.as_str()).await;
@@ -209,7 +209,7 @@ async fn status_and_info_describe_the_node() {
     let root = zero["stateRoot"].as_str().unwrap()[2..].to_uppercase();
     assert_eq!((&genesis["app_hash"], &genesis["chain_id"]), (&json!(root), &info["network"]));
     assert_eq!(genesis["app_state"]["evmd"]["config"]["chainId"], CHAIN_ID);
-    // Without a maximum height, the list has the newest twenty blocks.
+    // Without a maximum height, the list contains the newest twenty blocks.
     served.node.wait_for("eth_getBlockByNumber", json!(["0x16", false])).await;
     let list = served.comet("blockchain", json!({ "minHeight": "1" })).await;
     let metas = list["block_metas"].as_array().unwrap();
@@ -307,7 +307,7 @@ async fn blocks_are_found_by_height_and_events() {
     let found = search(json!({ "query": query, "per_page": 1 })).await;
     assert_eq!(found["total_count"], json!(number.to_string()));
     let block = served.comet("block", json!({ "height": number })).await;
-    assert_eq!(found["blocks"], json!([block]), "the newest block is the first");
+    assert_eq!(found["blocks"], json!([block]), "the newest block comes first");
     let oldest = search(json!({ "query": query, "per_page": 1, "order_by": "asc" })).await;
     assert_eq!(oldest["blocks"][0]["block"]["header"]["height"], "1");
     // A block is also found by its own events.

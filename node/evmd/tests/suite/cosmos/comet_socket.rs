@@ -28,7 +28,7 @@ impl Socket {
         self.0.send(Message::text(text)).await.unwrap();
     }
 
-    /// The next JSON message.
+    /// Returns the next JSON message.
     async fn next(&mut self) -> Value {
         let next = async {
             loop {
@@ -57,7 +57,7 @@ impl Socket {
         assert_eq!(response, json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
     }
 
-    /// The next event of the subscription `id`.
+    /// Returns the next event of the subscription `id`.
     async fn next_event(&mut self, id: u64) -> Value {
         loop {
             let mut message = self.next().await;
@@ -148,7 +148,7 @@ async fn subscribers_receive_transaction_events() {
     let to = bech32("cosmos", RECEIVER);
     socket.subscribe(1, &format!("tm.event='Tx' AND tx.hash='{}'", hash(&raw[1]))).await;
     socket.subscribe(2, &format!("tm.event='Tx' AND transfer.recipient='{to}'")).await;
-    // Never matches, because an event of a block has no such attribute.
+    // This query never matches, because a block event has no such attribute.
     socket.subscribe(3, &format!("tm.event='NewBlock' AND transfer.recipient='{to}'")).await;
     socket.subscribe(4, "message.sender='cosmos1nobody'").await;
     for raw in &raw {
@@ -179,14 +179,14 @@ async fn subscribers_receive_transaction_events() {
         (&events["tm.event"], &events["tx.height"]),
         (&json!(["Tx"]), &json!([by_call["height"]]))
     );
-    // The event of an Ethereum transaction contains the hash in its receipt.
+    // The event of an Ethereum transaction contains the transaction hash that is also in the receipt.
     let (_, number) = served.mine_transfer(0).await;
     let query = format!("tx.height>{number} AND message.txType EXISTS AND tx.fee EXISTS");
     socket.subscribe(5, &query).await;
     let (moved, _) = served.mine_transfer(1).await;
     let event = socket.next_event(5).await;
     assert_eq!(event["events"]["tx.hash"], json!([moved]));
-    // The events of its checks and of its message both contain the hash.
+    // The events of the transaction's checks and of its message both contain the hash.
     let hash = format!("0x{}", moved.to_lowercase());
     assert_eq!(event["events"]["ethereum_tx.ethereumTxHash"], json!([hash, hash]));
     served.stop().await;
@@ -226,7 +226,7 @@ async fn websocket_calls_are_answered_and_malformed_ones_refused() {
     }
     let (_, text) = error_of(socket.call(20, "subscribe", json!(["tx.height=5"])).await);
     assert!(text.contains("at most 5 subscriptions"), "{text}");
-    // After the response to `unsubscribe` there are no further events of that subscription.
+    // No event of a subscription follows the response to its `unsubscribe`.
     let ended = socket.call(21, "unsubscribe", json!([QUERY])).await;
     assert_eq!(ended["result"], json!({}));
     served.mined(&signed_send(0)).await;

@@ -36,7 +36,7 @@ async fn transactions_are_sent_and_found() {
         (&committed["hash"], &committed["tx_result"]["code"]),
         (&json!(hash(&third)), &json!(0))
     );
-    // All of them are mined now. The third is compared with REST.
+    // All transactions are mined now. The third is compared with REST.
     let by_hash = json!({ "hash": BASE64.encode(Sha256::digest(&third)), "prove": true });
     let found = served.comet("tx", by_hash).await;
     let rest = served.get(&format!("/cosmos/tx/v1beta1/txs/{}", hash(&third))).await;
@@ -60,7 +60,7 @@ async fn transactions_are_sent_and_found() {
     assert_eq!(list["txs"].as_array().unwrap().len(), 2);
     let list = search(json!({ "page": 2, "per_page": 2 })).await;
     assert_eq!(list["txs"], json!([found]));
-    // A used sequence is refused, whichever method is used.
+    // Both methods refuse a used sequence.
     for method in ["broadcast_tx_sync", "broadcast_tx_commit"] {
         let refused = served.comet(method, json!({ "tx": BASE64.encode(&raw) })).await;
         let checked = refused.get("check_tx").unwrap_or(&refused);
@@ -122,7 +122,7 @@ async fn abci_queries_return_the_responses_of_modules() {
             format!("/abci_query?path=%22{PATH}%22&data=0x{data}&height={height}&prove=false");
         assert_eq!(served.comet_get(&uri).await.1["result"]["response"], response);
     }
-    // Without a height, the newest block is read. The value equals the response of gRPC.
+    // Without a height, the newest block is read. The value equals the gRPC response.
     let response = ask(json!({ "path": PATH, "data": data })).await["response"].take();
     assert!(response["height"].as_str().unwrap().parse::<i64>().unwrap() >= height);
     let mut grpc = Client::connect(&served).await;
@@ -164,7 +164,7 @@ async fn unconfirmed_transactions_are_counted_and_listed() {
         assert_eq!(sent["code"], 0, "{sent}");
     }
     let waiting = served.comet("num_unconfirmed_txs", json!({})).await;
-    // In the pool, a Cosmos transaction is longer by its type byte.
+    // In the pool, a Cosmos transaction is one byte longer, because it starts with its type byte.
     let bytes = (raw.len() + 1 + ether.len()).to_string();
     assert_eq!((&waiting["total"], &waiting["total_bytes"]), (&json!("2"), &json!(bytes)));
     let listed = served.comet("unconfirmed_txs", json!({ "limit": "1000" })).await;
@@ -183,7 +183,7 @@ async fn waiting_broadcast_commits_are_limited() {
         let params = json!([BASE64.encode(transfer(1, nonce, RECEIVER))]);
         waiting.spawn(async move { served.comet("broadcast_tx_commit", params).await });
     }
-    // Until all permits are in use, the error is about the missing transaction.
+    // Until all permits are in use, the error is that the parameter `tx` is missing.
     let refused = async {
         loop {
             let (_, text) = served.comet_error("broadcast_tx_commit", json!({})).await;

@@ -1,5 +1,5 @@
-//! Runs cosmjs, a client library of Cosmos wallets, against a node. `.ci/clients` installs it in a folder that
-//! `NODE_PATH` names.
+//! Runs cosmjs, a client library of Cosmos wallets, against a node. `.ci/clients` installs the library, and `NODE_PATH`
+//! contains its folder.
 
 use super::served::Served;
 use crate::client::MAX_WAIT;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::{net::SocketAddr, path::Path};
 use tokio::process::Command;
 
-/// The development account that sends.
+/// The development account that sends the transactions.
 const SENDER: usize = 3;
 const RECEIVER: &str = "cosmos1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqq92yqleyn";
 

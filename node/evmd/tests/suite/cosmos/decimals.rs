@@ -38,9 +38,9 @@ use transactions::cosmos::{CosmosTx, Signatures};
 const GAS: u64 = 400_000;
 /// Balance of a development account, in wei: 10,000 tokens.
 const BALANCE: &str = "10000000000000000000000";
-/// An account whose balance is 5 units of 6 decimals and a fraction.
+/// An account whose balance is 5 base units of a token with 6 decimals, plus a fraction of a unit.
 const FRACTIONAL: Address = Address::repeat_byte(0xf1);
-/// An account with less than one unit of 6 or of 8 decimals.
+/// An account whose balance is less than one base unit of a token with 6 or 8 decimals.
 const DUST: Address = Address::repeat_byte(0xd0);
 
 /// A token, and the constant gas price on its chain.
@@ -93,7 +93,7 @@ impl Chain {
         Genesis::from_json(&file.to_string()).unwrap()
     }
 
-    /// A node that produces a block only if there is a transaction.
+    /// Starts a node that produces a block only if there is a transaction.
     async fn serve(&self, rules: &Value) -> Served {
         let folder = tempfile::tempdir().unwrap();
         let opening = FORKING.lock().await;
@@ -115,7 +115,7 @@ impl Chain {
         })
     }
 
-    /// A transaction of account 0 with this fee, in the base unit.
+    /// Returns a signed transaction of account 0 with this fee, in the base unit.
     fn signed(&self, sequence: u64, fee: u64, message: Any) -> Vec<u8> {
         let unsigned = self.with_signature(sequence, fee, message.clone(), Vec::new());
         let digest = CosmosTx::decode(&unsigned, Signatures::Optional).unwrap().digest(CHAIN_ID);
@@ -141,7 +141,7 @@ impl Chain {
     }
 }
 
-/// The key of account 0.
+/// Returns the key of account 0.
 fn key() -> PrivateKey {
     PrivateKey::from_bytes(DEV_ACCOUNTS[0].private_key.as_slice()).unwrap()
 }
@@ -150,13 +150,13 @@ fn newest_rules() -> Value {
     json!([{ "version": 1, "height": 0 }])
 }
 
-/// Balance in wei over JSON-RPC.
+/// Returns the balance over JSON-RPC, in wei.
 async fn wei(served: &Served, address: Address) -> U256 {
     let balance = served.node.call("eth_getBalance", json!([address, "latest"])).await;
     balance.as_str().unwrap().parse().unwrap()
 }
 
-/// The balance over REST, in the unit `denom`.
+/// Returns the balance over REST, in the unit `denom`.
 async fn balance(served: &Served, address: Address, denom: &str) -> String {
     let path = format!("/cosmos/bank/v1beta1/balances/{address}/by_denom?denom={denom}");
     let response = served.get(&path).await;
@@ -164,7 +164,7 @@ async fn balance(served: &Served, address: Address, denom: &str) -> String {
     response["balance"]["amount"].as_str().unwrap().to_owned()
 }
 
-/// The values of an attribute in the events of a transaction.
+/// Returns the values of an attribute in the events of a transaction.
 fn values(response: &Value, kind: &str, key: &str) -> Vec<String> {
     let events = response["events"].as_array().unwrap().iter();
     let events = events.filter(|event| event["type"] == kind);
@@ -212,7 +212,7 @@ async fn queries_show_whole_base_units() {
             let response: QueryBalanceResponse = grpc(&served, path, request).await;
             assert_eq!(response.balance.unwrap().amount, units);
             let evm = served.get(&format!("/cosmos/evm/vm/v1/balances/{address}")).await;
-            assert_eq!(evm["balance"], held.to_string(), "the EVM's module counts in wei");
+            assert_eq!(evm["balance"], held.to_string(), "the EVM module uses wei");
         }
         let total = all * U256::from(10) + U256::from(5_300_000_000_000_u64 + 9_999_999_999);
         let units = (total / chain.factor()).to_string();
@@ -257,7 +257,7 @@ async fn transfers_and_fees_use_base_units() {
         let (alice, bob, factor) =
             (DEV_ACCOUNTS[0].address, Address::repeat_byte(0xb0), chain.factor());
         let before = wei(&served, alice).await;
-        // A fee of one unit below the minimum is refused, and the minimum is accepted.
+        // A fee one unit below the minimum is refused, and the minimum is accepted.
         let low = chain.signed(0, chain.min_fee - 1, chain.send(bob, 7));
         let (code, log) = served.broadcast(&low).await;
         let text = format!(
@@ -314,14 +314,14 @@ async fn transfers_and_fees_use_base_units() {
         let fee = &tx["tx"]["auth_info"]["fee"]["amount"][0];
         let max_fee = U256::from(FEE_CAP) * U256::from(21_000);
         assert_eq!(*fee, json!({ "denom": chain.extended, "amount": max_fee.to_string() }));
-        // The event of the fee uses wei, too. The fee is the product of the base fee and the gas.
+        // The fee event also uses wei. The fee is the base fee times the gas.
         let paid = format!("{}{}", PRICE_WEI * 21_000, chain.extended);
         assert_eq!(values(&tx["tx_response"], "tx", "fee"), [paid]);
         served.stop().await;
     }
 }
 
-/// A response of CometBFT's RPC.
+/// Requests a path of CometBFT's RPC; returns status and response.
 async fn comet(served: &Served, path: &str) -> (u16, Value) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, text) = client::exchange(served.node.comet, request.as_bytes()).await;
@@ -336,7 +336,7 @@ async fn amounts_are_limited_by_the_balance_and_the_fee() {
     let zero = chain.with_signature(0, 4_000, chain.send(bob, 0), vec![1; 64]);
     let (code, log) = served.broadcast(&zero).await;
     assert_eq!((code, log.as_str()), (10, "0utest: invalid coins"));
-    // Amounts of about 2^256 wei and above, which no account has.
+    // These amounts are about 2^256 wei or more, which exceeds every balance.
     let huge = U256::MAX / chain.factor();
     for amount in [huge, huge + U256::ONE, U256::MAX >> 1] {
         let tx = chain.signed(0, 4_000, chain.send(bob, amount));
@@ -380,7 +380,7 @@ async fn deposits_use_base_units() {
     served.stop().await;
 }
 
-/// With version 0 of the rules, Cosmos transactions and queries use wei, whatever the decimals are.
+/// With version 0 of the rules, Cosmos transactions and queries use wei, regardless of the token's decimals.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_version_0_uses_wei() {
     let chain = SIX;
@@ -401,7 +401,7 @@ async fn rules_version_0_uses_wei() {
     served.stop().await;
 }
 
-/// An import of the chain, which contains transactions in both units, has the same head.
+/// Importing the chain, which contains transactions in both units, results in the same head.
 #[tokio::test(flavor = "multi_thread")]
 async fn unit_changes_at_the_height_of_rules_version_1() {
     let chain = SIX;
@@ -428,7 +428,7 @@ async fn unit_changes_at_the_height_of_rules_version_1() {
     }
     let (old, new) = (U256::from(14), chain.factor() * U256::from(14));
     assert_eq!(wei(&served, bob).await, old + new);
-    // The balance before and after the change, in the unit of the block.
+    // Balances before and after the change use the unit in force at the queried block.
     for (height, amount) in [("2", "14".to_owned()), ("3", "7".to_owned()), ("4", "14".to_owned())]
     {
         let path = format!("/cosmos/bank/v1beta1/balances/{bob}/by_denom?denom=utest");
@@ -535,7 +535,7 @@ async fn command_line_uses_base_units() {
     let shown = evmd(home.path(), format!("query bank balances {bob} --node {node}")).await;
     assert!(shown.starts_with("balances:\n- amount: \"21\"\n  denom: utest\n"), "{shown}");
     served.stop().await;
-    // `genesis add-account` accepts both units, and a number without a unit as wei.
+    // `genesis add-account` accepts both units, and interprets a number without a unit as wei.
     let file = home.path().join("genesis.json");
     std::fs::write(&file, chain.genesis(&newest_rules()).to_json()).unwrap();
     for (byte, amount, expected) in

@@ -30,7 +30,7 @@ const AMINO: i32 = 127;
 const GAS: u64 = 400_000;
 const PRICE: u64 = 100_000_000_000;
 
-/// A development chain with the newest rules, or with version 0.
+/// Starts a node on a development chain with the newest rules, or with version 0.
 async fn served(newest_rules: bool, block_time: Option<Duration>) -> Served {
     let mut genesis: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -125,7 +125,7 @@ impl Draft {
         changed
     }
 
-    /// The transaction with its EIP-2718 type byte. The node does not rewrite this form.
+    /// Returns the transaction with its EIP-2718 type byte. The node does not normalise this form.
     fn envelope(&self) -> String {
         hex::encode_prefixed([&[0x0a][..], &self.raw()].concat())
     }
@@ -147,7 +147,7 @@ async fn fee_payer_is_part_of_the_amino_document() {
     let absent = String::from_utf8(Draft::payment(AMINO, 0).read().sign_bytes(CHAIN_ID)).unwrap();
     assert!(!absent.contains("payer"), "{absent}");
     assert_eq!(served.broadcast(&stated.signed().raw()).await, (0, String::new()));
-    // A third party can neither add the payer to the signed content nor remove it.
+    // A third party can neither add a payer to the signed content nor remove the payer from it.
     let signed = Draft::payment(AMINO, 1).signed();
     assert_eq!(served.broadcast(&signed.clone().with_payer().raw()).await.0, 4);
     let stated = Draft::payment(AMINO, 1).with_payer().signed();
@@ -218,16 +218,16 @@ async fn unsigned_content_cannot_be_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn explicit_default_values_are_accepted() {
     let served = served(true, Some(Duration::from_millis(5))).await;
-    // The signature covers the default values, so they are kept, and the hash covers them, too.
+    // The signature covers the default values, so they are kept, and the hash also covers them.
     let direct = Draft::payment(DIRECT, 0).with_defaults().signed();
     let mined = served.mined(&direct.raw()).await;
     let hash = |draft: &Draft| hex::encode_upper(Sha256::digest(draft.raw()));
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&direct))));
-    // This signature does not cover them, so they are removed, and the hash is that of the rest.
+    // This signature does not cover the default values, so they are removed before the transaction is hashed.
     let plain = Draft::payment(AMINO, 1).signed();
     let mined = served.mined(&plain.clone().with_defaults().raw()).await;
     assert_eq!((&mined["code"], &mined["txhash"]), (&json!(0), &json!(hash(&plain))));
-    // Empty metadata in a message, and an empty payer and granter in AuthInfo.
+    // This transaction has empty metadata in its message, and an empty payer and granter in AuthInfo.
     let vote =
         v1::MsgVote { proposal_id: 9, voter: address_of(0), option: 1, ..Default::default() };
     let mut message = any(&vote);
@@ -239,7 +239,7 @@ async fn explicit_default_values_are_accepted() {
     stated.defaults[1] = [&[0x12, length][..], &fee, &[0x1a, 0, 0x22, 0]].concat();
     let stated = stated.signed();
     let mined = served.mined(&stated.raw()).await;
-    assert_eq!(mined["codespace"], "gov", "it was decoded, and there is no proposal 9: {mined}");
+    assert_eq!(mined["codespace"], "gov", "decoded, but proposal 9 does not exist: {mined}");
     served.stop().await;
 }
 

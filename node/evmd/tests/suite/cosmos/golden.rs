@@ -34,7 +34,7 @@ const MASKED: [&str; 10] = [
     "voting_end_time",
 ];
 
-/// Text without the values of [`MASKED`] fields.
+/// Returns a text without the values of [`MASKED`] fields.
 fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     for name in MASKED {
@@ -49,8 +49,8 @@ fn masked(text: &str) -> String {
     text
 }
 
-/// A node with four blocks: a transfer of account 1, and a `MsgSend`, a proposal and a vote of account 0. Its chain
-/// only grows with further transactions.
+/// Starts a node with four blocks: a transfer by account 1, and a `MsgSend`, a proposal and a vote by account 0. The
+/// node produces further blocks only for further transactions.
 pub(super) async fn scene() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let mut genesis: Value =
@@ -84,7 +84,7 @@ struct Entry {
     response: String,
 }
 
-/// A recording: one request per line that starts with `> `, and its response in the next line. Empty lines and lines
+/// A recording: each line that starts with `> ` is a request, and the next line is its response. Empty lines and lines
 /// that start with `#` are comments.
 pub(super) struct Recording {
     path: PathBuf,
@@ -113,7 +113,7 @@ impl Recording {
         self.entries.iter().map(|entry| entry.request.clone()).collect()
     }
 
-    /// Notes a change of the recorded response, and replaces it.
+    /// Replaces the recorded response if this one differs, and notes the change.
     fn compare(&mut self, at: usize, response: &str) {
         let (entry, response) = (&mut self.entries[at], masked(response));
         if entry.response != response {
@@ -142,7 +142,7 @@ impl Recording {
     }
 }
 
-/// Whether a path matches a template such as `/a/{b}`.
+/// Returns whether a path matches a template such as `/a/{b}`.
 pub(super) fn matches(path: &str, template: &str) -> bool {
     let (path, template) = (path.split('/'), template.split('/'));
     path.clone().count() == template.clone().count()
@@ -178,7 +178,7 @@ async fn rest_responses_equal_the_recording() {
         .map(|entry| entry.request.split(' ').nth(1).unwrap().split('?').next().unwrap())
         .collect();
     for (template, item) in description["paths"].as_object().unwrap() {
-        // Files, and paths that are not served, are not recorded.
+        // Operations that return files, and paths that are not served, are not recorded.
         let tags = item.as_object().unwrap().values().map(|operation| &operation["tags"]);
         if tags
             .into_iter()
@@ -200,7 +200,7 @@ const ONLY_IN_ANY: [&str; 5] = [
     "cosmos.gov.v1.MsgSubmitProposal",
 ];
 
-/// The method at a path.
+/// Returns the method at a path.
 fn method(pool: &DescriptorPool, path: &str) -> MethodDescriptor {
     let (service, name) = path.split_once('/').unwrap();
     let service = pool.get_service_by_name(service).unwrap();
@@ -241,7 +241,7 @@ async fn grpc_responses_equal_the_recording() {
     }
     recording.finish();
     let requests = recording.requests();
-    // Reflection, a streaming service, was already used to find these methods.
+    // Reflection is a streaming service, and was already used to find these methods.
     for name in listed.iter().filter(|name| !name.starts_with("grpc.")) {
         for method in pool.get_service_by_name(name).unwrap().methods() {
             let path = format!("{name}/{} ", method.name());

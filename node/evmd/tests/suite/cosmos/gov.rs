@@ -28,7 +28,7 @@ const MIN_DEPOSIT: u64 = 10_000_000;
 /// The initial balance of each account, in atest.
 const FUNDS: u64 = 1_000_000_000;
 
-/// Changes of balances; `None` receives burned coins.
+/// Balance changes. Burned coins are credited to `None`.
 #[derive(Default)]
 struct Balances(BTreeMap<Option<Address>, U256>);
 
@@ -90,7 +90,7 @@ impl Chain {
         Self { genesis, modules, bank: Balances::default(), height: 0 }
     }
 
-    /// Executes a block with these messages, each with its account; returns the outcome of the block and of each
+    /// Executes a block with these messages, each with its sender; returns the outcomes of the block and of each
     /// message. `time` is in seconds.
     fn block(&mut self, time: u64, txs: Vec<(usize, Any)>) -> (Ended, Vec<Result<(), Refusal>>) {
         self.height += 1;
@@ -134,7 +134,7 @@ impl Chain {
         self.proposal(id).unwrap().status()
     }
 
-    /// The balance of the governance account.
+    /// Returns the balance of the governance account.
     fn locked(&self) -> U256 {
         self.bank.held(Some(module_address("gov")))
     }
@@ -173,7 +173,7 @@ type Row<'a> = (&'a [(usize, VoteOption)], ProposalStatus, bool);
 #[test]
 fn tally_equals_that_of_the_sdk() {
     use ProposalStatus::{Passed, Rejected};
-    // Quorum 0.334, threshold 0.5, veto 0.334: votes on both sides of each limit.
+    // The quorum is 0.334, the threshold 0.5, and the veto threshold 0.334. The rows test both sides of each limit.
     let rows: &[Row<'_>] = &[
         (&[], Rejected, false),
         (&[(1, Yes)], Rejected, false),
@@ -188,7 +188,7 @@ fn tally_equals_that_of_the_sdk() {
         (&[(0, Yes), (1, NoWithVeto)], Rejected, true),
         (&[(0, Yes), (1, NoWithVeto), (2, Yes), (3, Yes)], Passed, false),
         (&[(0, NoWithVeto)], Rejected, true),
-        // The last vote of an account counts.
+        // Only the last vote of an account counts.
         (&[(0, No), (0, Yes)], Passed, false),
         (&[(0, Yes), (0, NoWithVeto)], Rejected, true),
     ];
@@ -201,7 +201,7 @@ fn tally_equals_that_of_the_sdk() {
             let (_, results) = chain.block(START + VOTING - 1, vec![vote(*account, *option)]);
             assert_eq!(results, [Ok(())]);
         }
-        assert_eq!(chain.status(1), ProposalStatus::VotingPeriod, "a second is left");
+        assert_eq!(chain.status(1), ProposalStatus::VotingPeriod, "one second is left");
         let (ended, _) = chain.block(START + VOTING, Vec::new());
         assert_eq!(chain.status(1), *status, "{votes:?}");
         assert_eq!(ended.events.len(), 1);
@@ -224,7 +224,7 @@ fn missed_quorum_burns_deposits_if_configured() {
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Rejected);
     assert_eq!(chain.burned(), U256::from(MIN_DEPOSIT));
-    // With this setting a veto does not burn the deposit.
+    // With this setting, a veto does not burn the deposit.
     let mut chain = Chain::new(&json!({ "burn_vote_veto": false }));
     chain.block(START, vec![(5, submission(MIN_DEPOSIT, false)), vote(0, NoWithVeto)]);
     chain.block(START + VOTING, Vec::new());
@@ -245,12 +245,12 @@ fn insufficient_deposit_is_returned_or_burned() {
         assert_eq!(chain.locked(), U256::from(small + 1));
         let (ended, _) = chain.block(START + DEPOSIT_PERIOD, Vec::new());
         assert_eq!(ended.events[0].kind, "inactive_proposal");
-        assert_eq!(chain.proposal(1), None, "it is deleted, as in the SDK");
+        assert_eq!(chain.proposal(1), None, "the proposal is deleted, as in the SDK");
         let burned = if burns { small + 1 } else { 0 };
         assert_eq!((chain.locked(), chain.burned()), (U256::ZERO, U256::from(burned)));
         let back = if burns { FUNDS - 1 } else { FUNDS };
         assert_eq!(chain.bank.of(6), U256::from(back));
-        // Its id is not used again.
+        // The id of the deleted proposal is not reused.
         chain.block(START + DEPOSIT_PERIOD, vec![(5, submission(MIN_DEPOSIT, false))]);
         assert_eq!(chain.status(2), ProposalStatus::VotingPeriod);
     }
@@ -275,7 +275,7 @@ fn sufficient_deposit_starts_the_vote_and_is_returned() {
 
 #[test]
 fn failed_expedited_proposal_becomes_a_regular_one() {
-    // 60 of 100 are above the regular threshold and below the expedited one of 0.667.
+    // 60 of 100 exceed the regular threshold of 0.5, but not the expedited threshold of 0.667.
     let votes = || vec![vote(0, Yes), vote(2, Yes), vote(1, No), vote(3, No)];
     let mut chain = Chain::new(&json!({}));
     chain.block(START, vec![(5, submission(5 * MIN_DEPOSIT, true))]);
@@ -287,7 +287,7 @@ fn failed_expedited_proposal_becomes_a_regular_one() {
     assert_eq!(chain.locked(), U256::from(5 * MIN_DEPOSIT));
     chain.block(START + VOTING, Vec::new());
     assert_eq!(chain.status(1), ProposalStatus::Passed);
-    // With the vote of account 3 it passes as expedited. The regular deposit does not start an expedited vote.
+    // With the vote of account 3, it passes as expedited. The regular deposit does not start an expedited vote.
     let mut chain = Chain::new(&json!({}));
     chain.block(START, vec![(5, submission(MIN_DEPOSIT, true))]);
     assert_eq!(chain.status(1), ProposalStatus::DepositPeriod);

@@ -25,7 +25,7 @@ async fn mined(served: &Served, from: usize, sequence: u64, messages: Vec<Any>) 
     assert_eq!(response["code"], 0, "{response}");
 }
 
-/// The items of a list, and the key of the next page, escaped for a query.
+/// Returns the items of a list, and the key of the next page, escaped for use in a query.
 fn page(response: &Value, list: &str, field: &str) -> (Vec<String>, String) {
     let shown = |item: &Value| item[field].as_str().unwrap().to_owned();
     let items = response[list].as_array().unwrap().iter().map(shown).collect();
@@ -51,14 +51,14 @@ async fn proposal_pages_continue_at_their_key() {
     let waiting = served.get(&format!("{path}&proposal_status=1")).await;
     let (first, waiting_key) = page(&waiting, "proposals", "id");
     assert_eq!(first, ["1", "2"]);
-    // One item is added before the next page of the first list, and one is removed from the second list.
+    // Before the next pages are read, one item is added to the first list, and one is removed from the second.
     mined(&served, 1, 2, vec![proposal(1), deposit(1, 1, 10_000_000)]).await;
     let next = served.get(&format!("{path}&pagination.reverse=true&pagination.key={key}")).await;
     assert_eq!(page(&next, "proposals", "id").0, ["3", "2"]);
     let next = served.get(&format!("{path}&proposal_status=1&pagination.key={waiting_key}")).await;
     assert_eq!(page(&next, "proposals", "id").0, ["3", "4"]);
     let (status, _) = served.ask(&format!("{path}&pagination.key=AAM%3D")).await;
-    assert_eq!(status, 400, "the key of another list");
+    assert_eq!(status, 400, "the key belongs to another list");
     served.stop().await;
 }
 

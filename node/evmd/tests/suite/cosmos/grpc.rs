@@ -34,7 +34,7 @@ use tonic_reflection::pb::{v1, v1alpha};
 
 pub(crate) struct Client(Grpc<Channel>);
 
-/// Messages as bytes, for callers that encode them themselves.
+/// A codec that passes messages as bytes, for callers that encode them themselves.
 struct Bytes;
 
 impl Codec for Bytes {
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// The names of the services that reflection v1 lists.
+/// Returns the names of the services that reflection v1 lists.
 pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     let request = v1::ServerReflectionRequest {
         host: String::new(),
@@ -138,7 +138,7 @@ pub(crate) async fn services(client: &mut Client) -> BTreeSet<String> {
     }
 }
 
-/// The definition of a symbol and all definitions that it imports, from reflection v1alpha.
+/// Reads the definition of a symbol and all definitions that it imports, using reflection v1alpha.
 pub(crate) async fn definitions(client: &mut Client, symbol: &str) -> DescriptorPool {
     use v1alpha::{
         ServerReflectionRequest, ServerReflectionResponse,
@@ -189,7 +189,7 @@ async fn client_can_use_reflection_alone() {
     ] {
         assert!(listed.contains(service), "{service}: {listed:?}");
     }
-    // A call that only uses reflection, as grpcurl does.
+    // This call uses only reflection, as grpcurl does.
     let pool = definitions(&mut client, "cosmos.evm.vm.v1.Query").await;
     let service = pool.get_service_by_name("cosmos.evm.vm.v1.Query").unwrap();
     let method = service.methods().find(|method| method.name() == "Account").unwrap();

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// A price in wei above the base fee of block 1, 875,000,000 wei, and below the base fee after a full block.
 const PRICE: u64 = 900_000_000;
 
-/// A transfer of account `from` with this gas limit, all of which is charged on this chain.
+/// Returns a transfer by account `from` with this gas limit. This chain charges for the whole limit.
 fn transfer(from: usize, nonce: u64, gas_limit: u64, cap: u128) -> String {
     hex::encode_prefixed(sign(
         from,
@@ -51,7 +51,7 @@ async fn transactions_below_the_base_fee_survive_a_restart() {
     home.config.engine.empty_blocks = false;
     let node = serve(home).await;
     drop(opening);
-    // One of each kind, at a sufficient price, and behind a nonce gap so that it is not included.
+    // One transaction of each kind pays the current base fee, but is not included because it waits behind a nonce gap.
     let cosmos = signed_at(PRICE, true, 2, 1, vec![send(2, &address_of(0), 1)]);
     let queries = node.queries.clone();
     let response = queries.broadcast_tx(cosmos).await.unwrap().tx_response.unwrap();

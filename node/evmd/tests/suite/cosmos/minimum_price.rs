@@ -22,12 +22,12 @@ use std::time::Duration;
 const PRICE: u64 = 2_000_000_000;
 const RECEIVER: Address = Address::repeat_byte(0x77);
 
-/// A Cosmos transfer from a development account at this price.
+/// Returns a Cosmos transfer from a development account at this price.
 fn coins(price: u64, from: usize, sequence: u64) -> Vec<u8> {
     signed_at(price, true, from, sequence, vec![send(from, &address_of(9), 7)])
 }
 
-/// A development chain on a node with a minimum price.
+/// Starts a node with a minimum price on a development chain.
 async fn serve() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
@@ -142,7 +142,7 @@ fn minimum_price_in_an_unknown_token_is_refused_at_start() {
     assert!(matches!(refused, StartError::Home(HomeError::MinimumGasPrices(_))), "{refused}");
 }
 
-/// The accounts of the development genesis on an Ethereum chain whose last fork is Berlin.
+/// Returns a genesis of an Ethereum chain whose last fork is Berlin, with the accounts of the development genesis.
 fn berlin() -> Genesis {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();

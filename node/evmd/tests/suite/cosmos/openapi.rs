@@ -1,4 +1,4 @@
-//! The responses of every operation, successful or not, conform to the OpenAPI document.
+//! The responses of every operation, successful or not, must conform to the OpenAPI document.
 
 mod document;
 
@@ -11,7 +11,7 @@ use document::{Checker, Operation};
 use std::{path::Path, time::Duration};
 use tokio::process::Command;
 
-/// Valid values of parameters. If a value names an item, the item does not exist on the chain.
+/// Valid parameter values. An item that a value names does not exist on the chain.
 const MISSING: [(&str, &str); 9] = [
     ("address", "0x00000000000000000000000000000000000000bb"),
     ("address_string", "cosmos17w0adeg64ky0daxwd2ugyuneellmjgnxramjtq"),
@@ -58,7 +58,7 @@ impl Request {
         self
     }
 
-    /// A request from a recording.
+    /// Parses a request from a recording.
     fn recorded(request_line: &str) -> Self {
         let mut words = request_line.splitn(3, ' ');
         let (verb, target) = (words.next().unwrap(), words.next().unwrap());
@@ -116,7 +116,7 @@ impl Session {
             let operation = self.checker.operation(&request.verb, &request.target);
             let Some(operation) = operation else {
                 let (status, _) = self.served.ask(&request.target).await;
-                assert_eq!(status, 501, "{request_line} is served and not documented");
+                assert_eq!(status, 501, "{request_line} is served but not documented");
                 continue;
             };
             if self.send(&operation, &request).await == 200 && request.verb == "POST" {
@@ -146,7 +146,7 @@ impl Session {
     }
 
     async fn send_invalid_bodies(&mut self, operation: &Operation, target: &str) {
-        // Bytes that are not a transaction: a simulation fails with 500, as in the SDK.
+        // These bytes are not a transaction, so a simulation fails with 500, as in the SDK.
         let junk = Request::new("POST", target).with_body("{\"tx_bytes\":\"AQ==\"}");
         self.send(operation, &junk).await;
         let mut bodies = vec![String::new(), "{".into(), "[]".into(), "{\"unknown\":1}".into()];

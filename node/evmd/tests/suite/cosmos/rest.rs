@@ -1,4 +1,4 @@
-//! Responses of REST, compared with expected JSON and with JSON-RPC.
+//! Compares REST responses with expected JSON and with JSON-RPC.
 
 use super::served::Served;
 use crate::common::{
@@ -196,7 +196,7 @@ async fn the_fee_market_under_cosmos_has_the_shape_of_the_sdk() {
     served.stop().await;
 }
 
-/// Under `/chain/` a decimal is the value times 10^18, and integers are numbers.
+/// Under `/chain/`, a decimal is written as its value times 10^18, and integers are JSON numbers.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_fee_market_under_chain_has_scaled_decimals_and_plain_integers() {
     let served = Served::start().await;
@@ -261,7 +261,7 @@ async fn transactions_are_broadcast_and_shown_in_blocks() {
         served.raw(head, &format!("{:x}\r\n{body}\r\nno size\r\n", body.to_string().len())).await;
     assert!(status == 400 && broken.contains("cannot read the request body"), "{status} {broken}");
 
-    // The state before and after the transaction is read by block number.
+    // Block numbers select the states before and after the transaction.
     let path = format!("/cosmos/auth/v1beta1/accounts/{ALICE}");
     let (_, before) = served.ask_at(&path, Some(&(height - 1).to_string())).await;
     let (_, after) = served.ask_at(&path, Some(&height.to_string())).await;
@@ -269,13 +269,13 @@ async fn transactions_are_broadcast_and_shown_in_blocks() {
     let (_, by_gateway) = served.raw(&format!("GET {path} HTTP/1.1\r\n{gateway}"), "").await;
     assert_eq!(serde_json::from_str::<Value>(&by_gateway).unwrap(), before);
     let contrary = format!("GET {path} HTTP/1.1\r\n{gateway}x-cosmos-block-height: {height}\r\n");
-    assert_eq!(served.raw(&contrary, "").await.0, 400, "they contradict each other");
+    assert_eq!(served.raw(&contrary, "").await.0, 400, "the heights contradict each other");
     assert_eq!(before["account"]["sequence"], "0");
     assert_eq!(after["account"]["sequence"], "1");
     let block = served.get(&format!("/cosmos/base/tendermint/v1beta1/blocks/{height}")).await;
     assert_eq!(block["block"]["header"]["height"], height.to_string());
     assert_eq!(block["block"]["header"]["chain_id"], "262144");
-    // A block contains the transaction in a `TxRaw`, as a block of the SDK does.
+    // A block contains the transaction as a `TxRaw`, as in the SDK.
     let tx_raw = BASE64.decode(block["block"]["data"]["txs"][0].as_str().unwrap()).unwrap();
     let decoded = json!({ "tx_bytes": BASE64.encode(&tx_raw) }).to_string();
     let (_, decoded) = served.post("/cosmos/tx/v1beta1/decode", &decoded).await;
@@ -342,11 +342,11 @@ async fn transactions_in_blocks_are_decoded_and_encoded_to_the_same_bytes() {
         encoded = post("/cosmos/tx/v1beta1/encode", decoded.clone()).await;
         assert_eq!(post("/cosmos/tx/v1beta1/decode", encoded.clone()).await, decoded, "{height}");
     }
-    assert_eq!(encoded["tx_bytes"], BASE64.encode(&sent), "the decimals are encoded, too");
+    assert_eq!(encoded["tx_bytes"], BASE64.encode(&sent), "the decimals are also encoded");
     served.stop().await;
 }
 
-/// The error names the reason, and other queries are served.
+/// The error names the reason, and other queries are still served.
 #[tokio::test(flavor = "multi_thread")]
 async fn ethereum_chain_refuses_queries_of_native_chains() {
     let served = Served::with_ethereum_rules().await;
@@ -365,7 +365,7 @@ async fn ethereum_chain_refuses_queries_of_native_chains() {
     served.stop().await;
 }
 
-/// An Ethereum transaction of account 0 in the SDK's envelope, with this fee.
+/// Wraps an Ethereum transaction of account 0 in the SDK's envelope, with this fee.
 fn enveloped(raw: &[u8], fee: u64, memo: &str) -> String {
     let message = MsgEthereumTx { from: DEV_ACCOUNTS[0].address.to_vec(), raw: raw.to_vec() };
     let body = TxBody {
@@ -398,7 +398,7 @@ async fn enveloped_ethereum_transaction_keeps_its_hash() {
         let result = &response["tx_response"];
         assert_eq!((&result["codespace"], &result["code"]), (&json!("sdk"), &json!(code)));
         assert_ne!(result["raw_log"], "", "{response}");
-        // A refused transaction has the hash of the SDK.
+        // The response to a refused transaction contains the SDK's hash.
         let sent: Value = serde_json::from_str(&body).unwrap();
         let sent = BASE64.decode(sent["tx_bytes"].as_str().unwrap()).unwrap();
         assert_eq!(result["txhash"], hex::encode_upper(Sha256::digest(sent)));
@@ -407,7 +407,7 @@ async fn enveloped_ethereum_transaction_keeps_its_hash() {
     let (status, response) = served.post("/cosmos/tx/v1beta1/txs", &body).await;
     let result = &response["tx_response"];
     assert_eq!((status, &result["code"]), (200, &json!(0)), "{response}");
-    // The hash of an accepted transaction is that of Ethereum, by which JSON-RPC finds it.
+    // The response to an accepted transaction contains the Ethereum hash, by which JSON-RPC finds the transaction.
     let hash = hex::encode_prefixed(alloy_primitives::keccak256(&raw));
     assert_eq!(result["txhash"], hash);
     let receipt = served.node.wait_for("eth_getTransactionReceipt", json!([hash])).await;

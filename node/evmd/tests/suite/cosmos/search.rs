@@ -29,7 +29,7 @@ fn bech32_of(address: Address) -> String {
     bech32("cosmos", address)
 }
 
-/// A transfer of coins by account 0.
+/// Returns a transfer of coins by account 0.
 fn send_coins() -> prost_types::Any {
     signed::send(0, &bech32_of(RECEIVER), 7)
 }
@@ -43,7 +43,7 @@ fn escape(query: &str) -> String {
 }
 
 impl Served {
-    /// The hashes of the transactions that a query finds, and the response; `rest` are the other parameters.
+    /// Returns the transaction hashes that a query finds, and the response. `rest` contains the other parameters.
     async fn find(&self, query: &str, rest: &str) -> (Vec<String>, Value) {
         let path = format!("/cosmos/tx/v1beta1/txs?query={}{rest}", escape(query));
         let response = self.get(&path).await;
@@ -54,8 +54,8 @@ impl Served {
     }
 }
 
-/// A node on which account 0 sent coins, account 1 sent ether, and account 2 called a contract that emits a
-/// log; with the hashes of each, oldest first.
+/// Starts a node on which account 0 sends coins, account 1 sends ether, and account 2 calls a contract that emits a
+/// log. Also returns the transaction hashes of each account, oldest first.
 async fn sent() -> (Served, [Vec<String>; 3]) {
     let served = Served::start().await;
     let mut hashes = [Vec::new(), Vec::new(), Vec::new()];
@@ -93,7 +93,7 @@ async fn transactions_are_found_by_their_events() {
     let contract = carol.create(0);
     let by = |key: &str, address: Address| format!("{key}='{}'", bech32_of(address));
     for (query, expected) in [
-        // An address is found in both formats, whichever the event has.
+        // An address is found in either format, regardless of the format in the event.
         (by("message.sender", alice), &coins),
         (format!("message.sender='{alice}'"), &coins),
         (by("message.sender", bob), &ether),
@@ -131,7 +131,7 @@ async fn transactions_are_found_by_their_events() {
         found.reverse();
         assert_eq!(&found, expected, "{query}, newest first");
     }
-    // Pages, and conditions on the height.
+    // These queries use pages and conditions on the height.
     let query = by("message.sender", alice);
     let (found, response) = served.find(&query, "&page=2&limit=2").await;
     assert_eq!((&found[..], &response["total"]), (&coins[2..4], &json!("5")));
@@ -140,7 +140,7 @@ async fn transactions_are_found_by_their_events() {
     assert_eq!(found, coins[..2]);
     let (found, _) = served.find(&format!("tx.height={height}"), "").await;
     assert_eq!(found, coins[2..3]);
-    // The parameters of older clients.
+    // Older clients use these parameters.
     let path = format!("/cosmos/tx/v1beta1/txs?events={}&events=tx.height%3E0", escape(&query));
     assert_eq!(served.get(&path).await["total"], "5");
     let older = "&pagination.limit=2&pagination.offset=1&pagination.reverse=true";
@@ -177,7 +177,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// The type and attributes of each event.
+/// Returns the type and attributes of each event.
 fn events_of(response: &Value) -> Vec<(&str, Vec<(&str, &str)>)> {
     let events = response["events"].as_array().unwrap().iter();
     let events = events.map(|event| {
@@ -206,7 +206,7 @@ async fn cosmos_transaction_has_the_events_of_the_sdk() {
     let moved = [("recipient", &*receiver), ("sender", &alice), ("amount", "7atest")];
     assert_eq!(events[10].1[..3], moved);
     assert_eq!(events[15].1[3], ("msg_index", "1"));
-    // A failed transaction only has the events of its fee.
+    // A failed transaction has only the events of its fee.
     let vote = MsgVote { proposal_id: 77, voter: alice.clone(), option: 1, ..MsgVote::default() };
     let failed = served.mined(&signed(0, 1, vec![any(&vote)])).await;
     assert_ne!(failed["code"], 0, "{failed}");
@@ -225,8 +225,8 @@ async fn cosmos_transaction_has_the_events_of_the_sdk() {
     assert_eq!(again["result"], tried["result"], "{again}");
     let (status, none) = served.post("/cosmos/tx/v1beta1/simulate", "{\"tx\":{}}").await;
     assert_eq!((status, &none["code"]), (400, &json!(3)), "{none}");
-    // So does a simulation with a key type that this chain does not use, as cosmjs sends it. A broadcast with
-    // this key type is refused.
+    // A simulation with a key type that this chain does not use, as cosmjs sends it, also returns the same. A
+    // broadcast with this key type is refused.
     let foreign = with_default_key_type(&signed(0, 2, vec![send_coins()]));
     let body = json!({ "tx_bytes": BASE64.encode(&foreign) });
     let (_, again) = served.post("/cosmos/tx/v1beta1/simulate", &body.to_string()).await;
@@ -239,7 +239,7 @@ async fn cosmos_transaction_has_the_events_of_the_sdk() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ethereum_transaction_has_the_events_of_cosmos_evm() {
     let served = Served::start().await;
-    // A transfer with more gas than it uses, and a creation that reverts: `revert(0, 0)`.
+    // One transaction is a transfer with more gas than it uses, the other a creation that reverts: `revert(0, 0)`.
     let tx = |nonce, to, input: Vec<u8>| TxEip1559 {
         chain_id: CHAIN_ID,
         nonce,
@@ -261,7 +261,7 @@ async fn ethereum_transaction_has_the_events_of_cosmos_evm() {
         let events = events_of(&mined["tx_response"]);
         let kinds: Vec<_> = events.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, ["tx", "ethereum_tx", "ethereum_tx", "message"]);
-        // The fee is that of the whole gas limit, deducted before the transaction runs.
+        // The fee for the whole gas limit is deducted before the transaction runs.
         let price = text(&receipt["effectiveGasPrice"]);
         let price = u64::from_str_radix(&price[2..], 16).unwrap();
         let fee = format!("{}atest", price * 70_000);
@@ -276,7 +276,7 @@ async fn ethereum_transaction_has_the_events_of_cosmos_evm() {
     served.stop().await;
 }
 
-/// A transaction with a public key of the SDK's default type.
+/// Returns the transaction with its public key changed to the SDK's default type.
 fn with_default_key_type(raw: &[u8]) -> Vec<u8> {
     let mut raw = TxRaw::decode(raw).unwrap();
     let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).unwrap();

@@ -1,5 +1,5 @@
-//! A Cosmos transaction that was accepted with code 0 stays in the pool, whichever transactions with its
-//! sequence follow.
+//! A Cosmos transaction that was accepted with code 0 stays in the pool, regardless of later transactions with
+//! the same sequence.
 
 use super::served::{FORKING, Served, evmd};
 use crate::common::{
@@ -14,7 +14,7 @@ use serde_json::json;
 /// A price in wei above every base fee of these tests.
 const PRICE: u64 = 100_000_000_000;
 
-/// A node that does not produce blocks, so that all transactions stay in its pool.
+/// Starts a node that does not produce blocks, so that all transactions stay in its pool.
 async fn waiting() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let opening = FORKING.lock().await;
@@ -24,7 +24,7 @@ async fn waiting() -> Served {
     served
 }
 
-/// An Ethereum transaction at ten times the price of the Cosmos transactions.
+/// Returns an Ethereum transaction at ten times the price of the Cosmos transactions.
 fn expensive(from: usize, nonce: u64) -> Bytes {
     sign(
         from,
@@ -40,7 +40,7 @@ fn expensive(from: usize, nonce: u64) -> Bytes {
     )
 }
 
-/// A payment of account `from` at [`PRICE`] times `times`.
+/// Returns a payment by account `from` at `times` times [`PRICE`].
 fn payment(from: usize, sequence: u64, times: u64, amount: u64) -> Vec<u8> {
     signed_at(PRICE * times, true, from, sequence, vec![send(from, &address_of(9), amount)])
 }
@@ -60,7 +60,7 @@ async fn higher_price_does_not_replace_a_cosmos_transaction() {
     for times in [1, 2, 100] {
         assert_eq!(served.broadcast(&payment(0, 0, times, 200)).await, mismatch(1, 0));
     }
-    // The same behind a nonce gap: the expected sequence is the one that closes the gap.
+    // The same applies behind a nonce gap: the expected sequence is the one that closes the gap.
     assert_eq!(served.broadcast(&payment(0, 3, 1, 100)).await.0, 0);
     assert_eq!(served.broadcast(&payment(0, 3, 2, 200)).await, mismatch(1, 3));
     // The expected sequence is accepted.

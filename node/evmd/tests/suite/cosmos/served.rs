@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 /// Held while a home folder is opened and while a process is started. Between fork and exec, a child process
-/// holds a descriptor of the lock file of a home folder that is being opened, and another open would find it locked.
+/// inherits the descriptor of any open lock file, so the next open of that home folder would find it locked.
 pub(crate) static FORKING: Mutex<()> = Mutex::const_new(());
 
 /// A node and its servers.
@@ -35,12 +35,12 @@ impl Served {
         let opening = FORKING.lock().await;
         let node = Node::native().await;
         drop(opening);
-        // Tests name the block before a transaction. It must not be block 0, because height 0 means the newest block.
+        // Tests query the block before a transaction. It must not be block 0, because height 0 means the newest block.
         node.wait_for("eth_getBlockByNumber", json!(["0x1", false])).await;
         Self::with(node).await
     }
 
-    /// Serves block 0 of a chain that follows Ethereum's rules.
+    /// Starts a node with block 0 of a chain that follows Ethereum's rules.
     pub(crate) async fn with_ethereum_rules() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = r#"{"config":{"chainId":1},"gasLimit":"0x989680","difficulty":"0x1","alloc":{},
@@ -52,7 +52,7 @@ impl Served {
         served
     }
 
-    /// Serves a home folder.
+    /// Starts a node on a home folder.
     pub(crate) async fn on(folder: TempDir, home: Home, options: Options) -> Self {
         Self::with(Node::start(folder, home, options).await).await
     }
@@ -67,7 +67,7 @@ impl Served {
         Self { node, grpc, comet }
     }
 
-    /// Status and JSON of the response for a path.
+    /// Requests a path; returns status and JSON of the response.
     pub(crate) async fn ask(&self, path: &str) -> (u16, Value) {
         self.ask_at(path, None).await
     }
@@ -79,7 +79,7 @@ impl Served {
         self.send(&format!("GET {path} HTTP/1.1\r\n{height}"), "").await
     }
 
-    /// The JSON of a successful response.
+    /// Requests a path, which must succeed; returns the JSON of the response.
     pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, response) = self.ask(path).await;
         assert_eq!(status, 200, "{path}: {response}");
@@ -95,7 +95,7 @@ impl Served {
         self.send(&head, body).await
     }
 
-    /// Code and log of the response to a Cosmos transaction.
+    /// Broadcasts a Cosmos transaction; returns code and log of the response.
     pub(crate) async fn broadcast(&self, tx: &[u8]) -> (u64, String) {
         let body = json!({ "tx_bytes": BASE64.encode(tx), "mode": "BROADCAST_MODE_SYNC" });
         let (_, sent) = self.post("/cosmos/tx/v1beta1/txs", &body.to_string()).await;
@@ -127,7 +127,7 @@ impl Served {
         (status, json)
     }
 
-    /// Status and text of the response to any request.
+    /// Sends any request; returns status and text of the response.
     pub(crate) async fn raw(&self, head: &str, body: &str) -> (u16, String) {
         let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
         exchange(self.node.rest, request.as_bytes()).await

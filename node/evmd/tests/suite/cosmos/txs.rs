@@ -1,4 +1,4 @@
-//! Cosmos transactions as bytes: they are parsed and signed, and no input causes a panic.
+//! Parses and signs encoded Cosmos transactions, and checks that no input causes a panic.
 
 use alloy_primitives::{B256, Bytes, U256, b256};
 use chain::DEV_ACCOUNTS;
@@ -77,7 +77,7 @@ impl Parts {
         CosmosTx::decode(&self.raw(&[1; 64]), Signatures::Required).unwrap()
     }
 
-    /// Codespace and code of the error.
+    /// Returns codespace and code of the error.
     fn error_code(&self) -> (&'static str, u32) {
         let refusal = CosmosTx::decode(&self.raw(&[1; 64]), Signatures::Required).unwrap_err();
         (refusal.code.space, refusal.code.number)
@@ -140,7 +140,7 @@ fn wrong_signer_is_refused_and_missing_key_is_recovered() {
     let raw: Bytes = [&[TX_TYPE], parts.raw(&signature[..64]).as_slice()].concat().into();
     let Err(RecoverError::Cosmos(refusal)) = recover(&raw, CHAIN_ID) else { panic!("no refusal") };
     assert_eq!((refusal.code.space, refusal.code.number), ("sdk", 4));
-    // The same signature with a high s is another transaction with another hash, and is refused.
+    // With a high s, the same signature would produce another transaction hash, so it is refused.
     let own = alice().sign(&digest);
     let order = U256::from_str_radix(
         "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141",

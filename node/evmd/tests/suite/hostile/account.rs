@@ -8,14 +8,14 @@ use keys::{PrivateKey, bech32};
 use prost_types::Any;
 use transactions::cosmos::TX_TYPE;
 
-/// An account with its key.
+/// An account and its key.
 pub(super) struct Account {
     key: PrivateKey,
     pub(super) address: Address,
 }
 
 impl Account {
-    /// The account with this name.
+    /// Derives the account with this name.
     pub(super) fn new(name: &str) -> Self {
         let key = PrivateKey::from_bytes(keccak256(name).as_slice()).unwrap();
         let address = key.address();
@@ -26,7 +26,7 @@ impl Account {
         bech32("cosmos", self.address)
     }
 
-    /// The EIP-2718 bytes of a transaction of this account.
+    /// Signs an Ethereum transaction of this account, and returns its EIP-2718 encoding.
     pub(super) fn ethereum<T>(&self, tx: T) -> Bytes
     where
         T: SignableTransaction<Signature>,
@@ -37,7 +37,7 @@ impl Account {
         TxEnvelope::from(tx.into_signed(signature)).encoded_2718().into()
     }
 
-    /// A Cosmos transaction of this account. `price` is in wei per gas.
+    /// Returns a signed Cosmos transaction of this account. `price` is in wei per gas.
     pub(super) fn cosmos(&self, sequence: u64, price: u128, messages: Vec<Any>) -> Bytes {
         let price = u64::try_from(price).unwrap();
         let raw = signed_by(&self.key, price, true, sequence, messages);

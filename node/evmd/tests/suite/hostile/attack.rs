@@ -1,4 +1,4 @@
-//! The attacks. Each is paid for by one account or a group of accounts.
+//! The attacks. One account or a group of accounts pays for each attack.
 
 use super::{
     account::Account,
@@ -12,11 +12,11 @@ use alloy_consensus::{TxEip1559, TxEip4844};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, hex};
 use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal, MsgVote};
 
-/// The balance of an attacker with one account, in wei.
+/// The balance of an attacker that has one account, in wei.
 const FUNDS: u128 = ETHER;
-/// Number of accounts of the attack with deposits: more than the maximum number of depositors of a proposal (100).
+/// Number of accounts in the deposit attack: more than the maximum number of depositors of a proposal (100).
 const ACCOMPLICES: usize = 110;
-/// Number of proposals without a deposit in a transaction, limited by its gas.
+/// Number of proposals without a deposit in each transaction. The gas of the transaction limits this number.
 const PROPOSALS: usize = 3;
 /// Number of such transactions per step.
 const PROPOSAL_TXS: u64 = 4;
@@ -26,7 +26,7 @@ const REPLACEMENTS: usize = 10;
 const STORING: [u8; 16] = hex!("60645b80805560019003806002570000");
 /// A gas limit that suffices for [`STORING`].
 const STORING_GAS: u64 = 2_600_000;
-/// More gas than the other transactions leave in a block, so that the transaction waits.
+/// A gas limit above what the other transactions leave in a block, so that the transaction waits.
 const WIDE_GAS: u64 = 20_000_000;
 const GWEI: u128 = 1_000_000_000;
 
@@ -54,7 +54,7 @@ impl Attack {
         Self::Blobs,
     ];
 
-    /// The resource that the attack takes away from others.
+    /// Returns the resource that the attack takes away from others.
     pub(super) const fn resource(self) -> &'static str {
         match self {
             Self::Proposals => "proposal slots",
@@ -72,7 +72,7 @@ impl Attack {
 pub(super) struct Attacker {
     attack: Attack,
     accounts: Vec<Account>,
-    /// Number of accounts that have not deposited on the newest proposal yet.
+    /// Number of accounts that have not yet deposited on the newest proposal.
     fresh: usize,
     target: u64,
 }
@@ -84,22 +84,22 @@ impl Attacker {
         Self { attack, accounts: accounts.collect(), fresh: 0, target: 0 }
     }
 
-    /// Its accounts, with their balances.
+    /// Returns the accounts of the attacker, with their initial balances.
     pub(super) fn accounts(&self) -> impl Iterator<Item = (&Account, u128)> {
-        // The balance is divided among the accounts, and each pays fees, which is why many accounts need twice as much.
+        // The balance is divided among the accounts. Each account pays fees, so a group has twice as much in total.
         let each =
             if self.accounts.len() == 1 { FUNDS } else { 2 * FUNDS / self.accounts.len() as u128 };
         self.accounts.iter().map(move |account| (account, each))
     }
 
-    /// The amount spent so far, in wei. Deposits that may be returned count as spent.
+    /// Returns the amount spent so far, in wei. Deposits that may still be returned count as spent.
     pub(super) fn spent(&self, world: &World) -> U256 {
         let spent =
             |(account, owned): (&Account, u128)| U256::from(owned) - world.balance(account.address);
         self.accounts().map(spent).sum()
     }
 
-    /// One step of the attack. `target` is a proposal of an honest user.
+    /// Performs one step of the attack. `target` is a proposal of an honest user.
     pub(super) async fn act(&mut self, world: &World, target: u64) {
         let price = world.price().await;
         let account = &self.accounts[0];
@@ -129,7 +129,7 @@ impl Attacker {
             Attack::Votes => {}
             Attack::Fees => send(world, account.ethereum(transfer(nonce, 1_000 * GWEI))).await,
             Attack::Replacements => {
-                // The transactions are behind a nonce gap, so that none of them is ever mined.
+                // The transactions are behind a nonce gap, so none of them is ever mined.
                 for step in 0..REPLACEMENTS {
                     let price = price * 11_u128.pow(step as u32) / 10_u128.pow(step as u32) + 1;
                     send(world, account.ethereum(transfer(nonce + 1, price))).await;
@@ -169,7 +169,7 @@ impl Attacker {
         }
     }
 
-    /// Deposits 1 atest from each account on each new proposal, half of the accounts per step.
+    /// Deposits 1 atest from each account on each new proposal, with half of the accounts per step.
     async fn pay_into(&mut self, world: &World, target: u64, price: u128) {
         if target > self.target {
             (self.target, self.fresh) = (target, self.accounts.len());
@@ -190,7 +190,7 @@ async fn send(world: &World, raw: Bytes) {
     drop(world.client.submit(raw).await);
 }
 
-/// A transfer of 1 wei with an effective gas price of `price`, in wei per gas, whatever the base fee is.
+/// Returns a transfer of 1 wei with an effective gas price of `price`, in wei per gas, whatever the base fee is.
 pub(super) fn transfer(nonce: u64, price: u128) -> TxEip1559 {
     TxEip1559 {
         chain_id: CHAIN_ID,

@@ -1,4 +1,4 @@
-//! Takes free resources: filters and subscriptions. If a client takes all of them, its own are evicted first.
+//! Takes free resources: filters and subscriptions. If one client takes all of them, its own are evicted first.
 
 use super::world::{MAX_SHARED, World};
 use serde_json::{Value, json};
@@ -9,30 +9,30 @@ use tokio::{
     time::timeout,
 };
 
-/// The attacker's address. The honest user is 127.0.0.1.
+/// The attacker's address. The honest user's address is 127.0.0.1.
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Number of filters, and of subscriptions, that the attacker requests per step.
 const ATTEMPTS: usize = 4;
-/// Filters of the honest user, as few as a wallet has.
+/// Number of filters of the honest user: as few as a wallet has.
 const HONEST_FILTERS: usize = 4;
 
 /// The resources of an attacker and an honest user.
 #[derive(Default)]
 pub(super) struct Free {
-    /// Connections of the attacker, each with a subscription. It does not read them.
+    /// Connections of the attacker, each with a subscription. The attacker never reads from them.
     connections: Vec<TcpStream>,
     /// Filters of the honest user.
     filters: Vec<Value>,
-    /// Number of requests of the honest user, and of those that were refused.
+    /// Number of requests of the honest user, and the number of these that were refused.
     pub(super) asked: u64,
     pub(super) refused: u64,
-    /// Number of filters and subscriptions that the attacker received, and that it was refused.
+    /// Number of filters and subscriptions that the attacker received, and the number that it was refused.
     pub(super) taken: u64,
     pub(super) denied: u64,
 }
 
 impl Free {
-    /// One step: the attacker takes as much as possible, then the honest user sends requests.
+    /// Performs one step: the attacker takes as much as possible, then the honest user sends requests.
     pub(super) async fn act(&mut self, world: &World) {
         let (http, socket) = (world.node.json_rpc, world.node.web_socket);
         for _ in 0..ATTEMPTS {
@@ -41,7 +41,7 @@ impl Free {
             self.count(subscribed.is_some());
             self.connections.extend(subscribed);
         }
-        // The node has closed old connections. The attacker keeps no more than it can use.
+        // The node has closed the old connections. The attacker keeps no more than it can use.
         let excess = self.connections.len().saturating_sub(2 * MAX_SHARED);
         self.connections.drain(..excess);
         let honest = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -73,7 +73,7 @@ async fn connect_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
     socket.connect(to).await.ok()
 }
 
-/// The result of a call over HTTP; `None` if it was refused.
+/// Returns the result of a call over HTTP, or `None` if it was refused.
 async fn post_from(source: IpAddr, to: SocketAddr, method: &str, params: Value) -> Option<Value> {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     let request = format!(
@@ -92,7 +92,7 @@ async fn post_from(source: IpAddr, to: SocketAddr, method: &str, params: Value) 
     timeout(crate::client::MAX_WAIT, talk).await.expect("a response or the end of the connection")
 }
 
-/// A connection that subscribes to new blocks; `None` if it was refused.
+/// Opens a connection that subscribes to new blocks. Returns `None` if it was refused.
 async fn subscribe_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
     let talk = async {
         let mut stream = connect_from(source, to).await?;
@@ -105,10 +105,10 @@ async fn subscribe_from(source: IpAddr, to: SocketAddr) -> Option<TcpStream> {
             head.push(stream.read_u8().await.ok()?);
         }
         let call = br#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
-        // A final text frame with a mask of zeros (RFC 6455).
+        // The call is sent as a final text frame with a mask of zeros (RFC 6455).
         let frame = [&[0x81, 0x80 | call.len() as u8, 0, 0, 0, 0], &call[..]].concat();
         stream.write_all(&frame).await.ok()?;
-        // The response is the first message, because events are only sent to a subscriber.
+        // The response is the first message because events are only sent after it.
         let mut length = [0; 2];
         stream.read_exact(&mut length).await.ok()?;
         let mut message = vec![0; usize::from(length[1])];

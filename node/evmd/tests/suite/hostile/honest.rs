@@ -11,27 +11,27 @@ use proto::cosmos::gov::v1::{MsgDeposit, MsgSubmitProposal};
 
 /// The balance of each honest user, in wei.
 const FUNDS: u128 = 100_000 * ETHER;
-/// Number of steps in which two proposals are submitted, one of them with half of its deposit.
+/// Interval, in steps, at which two proposals are submitted, one of them with only half of its deposit.
 const PROPOSAL_STEPS: u64 = 6;
-/// Number of steps after which the other half is paid.
+/// Number of steps after which the other half is deposited.
 const DEPOSIT_STEPS: u64 = 3;
-/// The steps, modulo [`PROPOSAL_STEPS`], at which the users of governance act.
+/// The steps, modulo [`PROPOSAL_STEPS`], in which the users of governance act.
 const PROPOSE: u64 = 1;
 const PAY_HALF: u64 = 2;
 const PAY_REST: u64 = PAY_HALF + DEPOSIT_STEPS;
 
-/// The results of the requests of one kind.
+/// The results of all requests of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) asked: u64,
     pub(super) refused: u64,
-    /// The amount that the attackers had paid at the last success of this kind.
+    /// The total that the attackers had paid at the last success of this kind.
     paid_before: U256,
-    /// The highest offer that has been refused since.
+    /// The highest offer that has been refused since then.
     refused_offer: Option<U256>,
-    /// The reason of the last refusal.
+    /// The reason for the last refusal.
     reason: String,
-    /// Refusals while the attackers paid less than the offer.
+    /// Descriptions of refusals while the attackers paid less than the offer.
     pub(super) violations: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ impl Record {
         }
     }
 
-    /// Compares the refusals since the last success with the amount that the attackers have paid since then.
-    /// Attackers that only hold a slot without ever paying are detected when they release it or the test ends.
+    /// Compares the refusals since the last success with the amount that the attackers have paid since then. Attackers
+    /// that occupy a slot without ever paying are detected when they release it or when the test ends.
     pub(super) fn judge(&mut self, paid: U256) {
         let paid = paid - self.paid_before;
         if let Some(offer) = self.refused_offer.filter(|offer| paid < *offer) {
@@ -73,10 +73,10 @@ impl Record {
 /// The honest users, one for each kind of request.
 pub(super) struct Honest {
     transfers: Account,
-    /// Submits a transaction before the one with the preceding nonce.
+    /// Submits each transaction before the one with the preceding nonce.
     reordered: Account,
     proposer: Account,
-    /// Submits proposals whose deposit is paid in two halves.
+    /// Submits proposals and pays their deposit in two halves.
     saver: Account,
     half_paid: Option<u64>,
     /// The newest proposal.
@@ -98,12 +98,12 @@ impl Honest {
             .map(|account| (account, FUNDS))
     }
 
-    /// The proposal to attack: one in its deposit period, or else the newest.
+    /// Returns the proposal to attack: one in its deposit period if there is one, otherwise the newest.
     pub(super) fn target(&self) -> u64 {
         self.half_paid.unwrap_or(self.newest)
     }
 
-    /// One step: the requests of all users. `paid` returns the amount that the attackers have paid.
+    /// Performs one step: all users send their requests. `paid` returns the total that the attackers have paid.
     pub(super) async fn act(
         &mut self,
         world: &World,
@@ -164,7 +164,7 @@ impl Honest {
         }
     }
 
-    /// Submits a proposal; returns its ID, or the reason of the refusal.
+    /// Submits a proposal. Returns its ID, or the reason for the refusal.
     async fn propose(
         &self,
         world: &World,

@@ -16,15 +16,15 @@ use storage::{ReceiptOutcome, StateRead};
 
 /// One ether in wei.
 pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;
-/// Minimum deposit for a vote, in wei: the whole balance of an attacker.
+/// Minimum deposit that starts a vote, in wei: the whole balance of an attacker.
 pub(super) const MIN_DEPOSIT: u64 = 1_000_000_000_000_000_000;
 /// The minimum gas price of the chain, in wei.
 const MIN_GAS_PRICE: &str = "1000000000.000000000000000000";
-/// Slots of the pool, of each kind, so few that one attacker could fill them.
+/// Number of pool slots of each kind, so low that one attacker could fill them.
 pub(super) const POOL_SLOTS: usize = 64;
 /// Maximum number of filters, and of JSON-RPC connections, that all clients share.
 pub(super) const MAX_SHARED: usize = 32;
-/// Interval of checks whether a transaction has been dropped from the pool.
+/// Interval at which to check whether a transaction has been dropped from the pool.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A running node that produces a block as soon as there are transactions.
@@ -34,7 +34,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A chain on which these accounts have these balances, in wei.
+    /// Starts a chain on which these accounts have these balances, in wei.
     pub(super) async fn new<'a>(accounts: impl Iterator<Item = (&'a Account, u128)>) -> Self {
         let mut genesis: Value =
             serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -43,12 +43,12 @@ impl World {
                 json!({ "balance": format!("{balance:#x}") });
         }
         let coins = |amount: u64| json!([{ "denom": "atest", "amount": amount.to_string() }]);
-        // Otherwise the base fee of a chain with low load would decrease to zero.
+        // Otherwise, the base fee of a chain with low load would decrease to zero.
         genesis["config"]["evmd"]["feemarket"]["params"]["min_gas_price"] = json!(MIN_GAS_PRICE);
         let params = &mut genesis["config"]["evmd"]["gov"]["params"];
         params["min_deposit"] = coins(MIN_DEPOSIT);
         params["expedited_min_deposit"] = coins(2 * MIN_DEPOSIT);
-        // Unpaid proposals stay for longer than the test runs; paid ones do not.
+        // Proposals without their full deposit stay for longer than the test runs; those with it do not.
         params["max_deposit_period"] = json!("172800s");
         params["voting_period"] = json!("2s");
         params["expedited_voting_period"] = json!("1s");
@@ -76,19 +76,19 @@ impl World {
         state.account(address).unwrap().unwrap_or_default().balance
     }
 
-    /// The next nonce of the account, after its transactions in blocks and in the pool.
+    /// Returns the next nonce of the account, after its transactions in blocks and in the pool.
     pub(super) async fn nonce(&self, account: &Account) -> u64 {
         self.client.nonce(account.address).await.unwrap().unwrap()
     }
 
-    /// The fee cap that wallets suggest, in wei per gas.
+    /// Returns the fee cap that wallets suggest, in wei per gas.
     pub(super) async fn price(&self) -> u128 {
         let price = self.node.call("eth_gasPrice", json!([])).await;
         let digits = price.as_str().unwrap().trim_start_matches("0x");
         2 * u128::from_str_radix(digits, 16).unwrap()
     }
 
-    /// Waits until an accepted transaction succeeds in a block. The error describes why it does not.
+    /// Waits until an accepted transaction succeeds in a block. The error describes why it did not.
     pub(super) async fn succeeds(&self, hash: B256) -> Result<(), String> {
         let mut heads = self.node.pipeline.published.heads();
         loop {
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// The proposal that a successful Cosmos transaction submitted.
+    /// Returns the proposal that a successful Cosmos transaction submitted.
     pub(super) async fn proposal_of(&self, raw: &Bytes) -> u64 {
         let hash = transactions::cosmos::cosmos_hash(raw);
         let request = format!(
@@ -126,7 +126,7 @@ impl World {
         ids.next().unwrap()["value"].as_str().unwrap().parse().unwrap()
     }
 
-    /// Size of the chain and of the pool's journal on disk, in bytes.
+    /// Returns the size on disk of the chain and of the pool's journal, in bytes.
     pub(super) fn stored_bytes(&self) -> u64 {
         let journal = fs::metadata(self.node.home().join("mempool.journal"));
         self.view().chain.db().stats().used_bytes + journal.map_or(0, |journal| journal.len())

@@ -1,5 +1,5 @@
-//! Calls every method with too few, too many or mistyped parameters, and with blocks that do not exist. No such call
-//! causes an internal error.
+//! Calls every method with too few, too many or mistyped parameters, and with blocks that do not exist. None of these
+//! calls may cause an internal error.
 
 use crate::client::Node;
 use rpc::methods;
@@ -18,7 +18,7 @@ async fn node_with_all_namespaces() -> Node {
     .await
 }
 
-/// A valid value for a parameter with this name.
+/// Returns a valid value for a parameter with this name.
 fn valid_value(name: &str) -> Value {
     match name {
         "address" => json!("0x0000000000000000000000000000000000000000"),
@@ -47,7 +47,7 @@ fn valid_value(name: &str) -> Value {
     }
 }
 
-/// The parameters without a default.
+/// Returns the parameters that have no default.
 fn required(method: &Method) -> impl Iterator<Item = &'static str> {
     method.parameters.iter().copied().filter(|parameter| !parameter.contains(" = "))
 }
@@ -97,7 +97,7 @@ async fn every_method_refuses_missing_and_extra_parameters() {
     node.stop().await;
 }
 
-/// JSON texts that are invalid for almost every parameter. Some are numbers out of range.
+/// Returns JSON texts that are invalid for almost every parameter, including numbers out of range.
 fn invalid_values() -> Vec<String> {
     let long = |digits: usize| format!("\"0x{}\"", "f".repeat(digits));
     let mut texts: Vec<String> = [
@@ -187,7 +187,7 @@ async fn unknown_blocks_are_null_or_an_error_of_the_client() {
             let wanted = format!("invalid argument {at}: ");
             assert!(message.starts_with(&wanted), "{} {block}: {message}", method.name);
         }
-        // A future block, and an unknown hash. The hash is invalid if the method expects a number.
+        // These are a future block and an unknown hash. The hash is invalid if the method expects a number.
         for block in ["0xffffff", unknown.as_str()] {
             let after: Vec<_> = required(method).skip(before.len() + 1).map(valid_value).collect();
             let params = [before.clone(), vec![json!(block)], after].concat();

@@ -257,7 +257,7 @@ async fn invalid_parameters_are_refused() {
     node.stop().await;
 }
 
-/// As in geth, a flag, a list and a filter have a zero value.
+/// As in geth, `null` means `false` for a flag, an empty list for a list, and an empty filter for a filter.
 #[tokio::test(flavor = "multi_thread")]
 async fn null_is_accepted_as_the_zero_value() {
     let node = Node::native().await;

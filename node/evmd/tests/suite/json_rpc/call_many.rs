@@ -36,12 +36,12 @@ async fn each_call_sees_the_changes_of_previous_calls() {
     // An empty bundle has no result, as in reth.
     let expected = json!([[word(1), word(2)], [word(3), word(0x63)], [word(9)]]);
     assert_eq!(results, expected);
-    // The changes are discarded after the request.
+    // State changes are discarded after the request.
     assert_eq!(
         node.call("eth_callMany", json!([[{ "transactions": [count] }], {}, overrides])).await,
         json!([[word(1)]])
     );
-    // A failed call has an error instead of a value, and the calls after it still run.
+    // A failed call returns an error instead of a value, and the calls after it still run.
     let reverting = json!({ "transactions": [count, { "to": reader }, { "to": COUNTER }] });
     overrides[reader.to_string()] = json!({ "code": "0x5f5ffd" });
     let results = node.call("eth_callMany", json!([[reverting], null, overrides])).await;

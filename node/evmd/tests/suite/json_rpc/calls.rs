@@ -33,7 +33,7 @@ async fn revert_without_data_has_the_same_error_as_with_data() {
     node.stop().await;
 }
 
-/// A call from development account 0 with these additional fields.
+/// Returns a call from development account 0 with these additional fields.
 fn call_with(fields: Value) -> Value {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": RECEIVER });
     call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

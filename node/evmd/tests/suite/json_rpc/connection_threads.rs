@@ -1,4 +1,4 @@
-//! A connection moves between threads without a visible effect for its client.
+//! Moving a connection between threads has no effect that its client can observe.
 
 use crate::client::{MAX_WAIT, Node};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use tokio::{
     time::timeout,
 };
 
-/// Number of calls in a batch with a large response: each returns a block, which includes a bloom filter.
+/// Number of calls in a batch whose response is large: each call returns a block, which includes a bloom filter.
 const CALLS: u64 = 150;
-/// Number of small responses after which a connection is back on its first thread.
+/// Number of small responses after which a connection has moved back to its first thread.
 const SMALL: u64 = 70;
 
-/// A node with one thread for each kind of connection.
+/// Starts a node with one thread for each kind of connection.
 async fn node() -> Node {
     Node::native_with(|config| {
         config.json_rpc.threads = 2;
@@ -51,7 +51,7 @@ async fn wait_for_thread(node: &Node, thread: &str) {
     timeout(MAX_WAIT, moved).await.unwrap_or_else(|_| panic!("the connection is not on {thread}"));
 }
 
-/// Each request is sent with the first bytes of the next one, which the old thread reads.
+/// Each request is sent together with the first bytes of the next one. The old thread reads these bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_begin_before_a_move_are_answered_after_it() {
     const NEXT_BYTES: usize = 30;
@@ -101,7 +101,7 @@ async fn pipelined_requests_are_answered_in_order() {
     let node = node().await;
     let block = |id| call(id, "eth_getBlockByNumber", json!(["0x0", false]));
     let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
-    // After a large request, the server reads larger pieces.
+    // After a large request, the server reads in larger chunks.
     let mut long = call(1, "eth_chainId", json!([]));
     long["long"] = json!(" ".repeat(900_000));
     stream.write_all(&request(&long)).await.unwrap();

@@ -15,7 +15,7 @@ const CHAIN_ID: u64 = 4711;
 const FACTORY: Address = address!("000000000000000000000000000000000000fac7");
 /// Init code of a contract that destroys itself if it is called with data, and stops otherwise.
 const INIT: [u8; 17] = hex!("6736600557005b33ff60005260086018f3");
-/// Number of attempts to get two transactions into one block.
+/// Maximum number of attempts to get two transactions into one block.
 const ATTEMPTS: usize = 100;
 
 /// Code that creates the contract with CREATE2.
@@ -148,7 +148,7 @@ async fn creator_is_that_of_the_existing_contract() {
     assert!(node.call("ots_getContractCreator", json!([contract()])).await.is_null());
     let second = sender.create().await;
     assert_ne!(first, second);
-    // The search starts at the newest block, and must skip these calls.
+    // The search starts at the newest block, so it must skip the calls.
     sender.call().await;
     assert_created_in(&node, &second).await;
     sender.destroy().await;
@@ -158,7 +158,7 @@ async fn creator_is_that_of_the_existing_contract() {
     assert_created_in(&node, &replaced).await;
     // Genesis created the factory.
     assert!(node.call("ots_getContractCreator", json!([FACTORY])).await.is_null());
-    // The result is the same from the index, after a restart.
+    // After a restart, the index returns the same result.
     let folder = node.stop().await;
     let home = crate::common::reopened(folder.path());
     let node = serve(folder, home).await;

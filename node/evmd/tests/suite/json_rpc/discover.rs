@@ -4,7 +4,7 @@ use crate::client::Node;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Whether a value has one of the types that a schema allows.
+/// Returns whether a value has one of the types that a schema allows.
 fn conforms(schema: &Value, value: &Value) -> bool {
     let kinds = match &schema["type"] {
         Value::String(kind) => vec![kind.as_str()],

@@ -1,4 +1,4 @@
-//! `debug_intermediateRoots` and `debug_executionWitness` execute a block again. Results equal receipts and proofs.
+//! `debug_intermediateRoots` and `debug_executionWitness` re-execute a block. Their results match receipts and proofs.
 
 use super::explorer::every_fork;
 use crate::client::Node;
@@ -75,7 +75,7 @@ async fn witness_has_the_proof_of_every_key() {
         let parent = block(&node, number - 1).await;
         let root: B256 = parent["stateRoot"].as_str().unwrap().parse().unwrap();
         assert!(state.iter().any(|node| keccak256(node) == root), "block {number}");
-        // Each slot follows the address of its account.
+        // The address of an account precedes the keys of its slots.
         let (mut accounts, mut slots) = (Vec::<(Address, Vec<B256>)>::new(), 0);
         for key in bytes(&witness["keys"]) {
             match key.len() {

@@ -23,7 +23,7 @@ use transactions::cosmos::TX_TYPE;
 const PAGE: usize = 3;
 /// Rounds of transactions that [`busy`] sends.
 const ROUNDS: u64 = 12;
-/// An account that only receives.
+/// An account that only receives transfers.
 const RECEIVER: Address = Address::repeat_byte(0xee);
 
 /// Code that forwards the ether of a call to the address in its input, so that the contract's balance stays the same.
@@ -105,7 +105,7 @@ fn number(value: &Value) -> u64 {
     text(value).parse::<U256>().unwrap().to()
 }
 
-/// The hashes on all pages of an address, read in one direction; the newest transaction is first.
+/// Reads all pages of an address in one direction; returns the transaction hashes, newest first.
 async fn pages(node: &Node, address: &str, method: &str, expected: usize) -> Vec<Value> {
     let older = method == "ots_searchTransactionsBefore";
     let (mut hashes, mut block) = (Vec::new(), 0);
@@ -136,7 +136,7 @@ async fn pages(node: &Node, address: &str, method: &str, expected: usize) -> Vec
     }
 }
 
-/// Compares the responses about every address and transaction with the blocks.
+/// Compares the responses for every address and transaction with the blocks.
 async fn check(node: &Node) {
     let seen = mined_txs(node).await;
     let mut by_address: HashMap<String, Vec<Value>> = HashMap::default();
@@ -191,7 +191,7 @@ async fn check_creation(node: &Node, contract: &str, tx: &Value, receipt: &Value
         let before = number(&receipt["blockNumber"]) - 1;
         assert_eq!(node.call("ots_hasCode", json!([contract, before])).await, false);
     } else {
-        assert!(creator.is_null(), "{contract} has destroyed itself: {creator}");
+        assert!(creator.is_null(), "{contract} has no code: {creator}");
     }
 }
 
@@ -202,8 +202,8 @@ fn flatten(frame: &Value, depth: u64, into: &mut Vec<(String, u64)>) {
     }
 }
 
-/// A node whose transactions involve addresses in every role. Also returns the factory, and the hash of a transaction
-/// in which it forwards ether and creates a contract.
+/// Starts a node whose transactions involve addresses in every role. Also returns the factory, and the hash of a
+/// transaction in which the factory forwards ether and creates a contract.
 pub(crate) async fn busy() -> (Node, Address, Value) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -225,19 +225,19 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
             ..TxEip1559::default()
         };
         let plain = |to| TxEip1559 { input: Bytes::new(), ..call(to, 9, 21_000) };
-        // The forwarder's balance and nonce stay the same, with and without value.
+        // These calls, with and without value, leave the forwarder's balance and nonce unchanged.
         send(&node, 3, nonce, call(forwarder, 5, 300_000)).await;
         send(&node, 4, nonce, call(forwarder, 0, 300_000)).await;
         creation = send(&node, 5, nonce, call(factory, 7, 300_000)).await;
-        // This call runs out of gas, so its value is returned.
+        // This call runs out of gas, so the transfer of its value is reverted.
         send(&node, 6, nonce, call(forwarder, 5, 22_000)).await;
         send(&node, 7, nonce, plain(RECEIVER)).await;
-        // A transfer of zero wei, and a transfer to the sender itself.
+        // One transfer is of zero wei, and one is to the sender itself.
         send(&node, 8, nonce, TxEip1559 { value: U256::ZERO, ..plain(RECEIVER) }).await;
         let last = send(&node, 9, nonce, plain(DEV_ACCOUNTS[9].address)).await;
         node.wait_for("eth_getTransactionReceipt", json!([last])).await;
     }
-    // Creations whose contract does not exist afterwards: one destroys itself, one fails.
+    // Neither of these creations leaves a contract: one contract destroys itself, and the other creation fails.
     for (nonce, init) in (1..).zip([vec![0x33, 0xff], vec![0xfe]]) {
         let hash = send(&node, 1, nonce, TxEip1559 { input: init.into(), ..gas.clone() }).await;
         node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -245,8 +245,8 @@ pub(crate) async fn busy() -> (Node, Address, Value) {
     (node, factory, creation)
 }
 
-/// A Cosmos transaction is found by each address that its messages pay, even if it fails and their balances
-/// stay the same.
+/// Checks that each address paid by the messages of a Cosmos transaction finds the transaction, even if it
+/// fails and the balances of these addresses do not change.
 async fn check_recipients_of_cosmos_messages(node: &Node) {
     let paid = [0xb1, 0xb2].map(Address::repeat_byte);
     let vote = MsgVote { proposal_id: 99, voter: address_of(0), option: 1, ..MsgVote::default() };
@@ -288,7 +288,7 @@ async fn transactions_of_an_address_are_found() {
     node.stop().await;
 }
 
-/// A node with a chain through every fork of Ethereum, which starts with proof of work. The node adds empty blocks.
+/// Starts a node on a chain that begins with proof of work and passes every Ethereum fork. The node adds empty blocks.
 pub(crate) async fn every_fork() -> Node {
     let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/samples/every_fork");
     let genesis = std::fs::read_to_string(chain.join("genesis.json")).unwrap();

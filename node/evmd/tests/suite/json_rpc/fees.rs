@@ -1,5 +1,5 @@
 //! Compares `eth_feeHistory` with the blocks and receipts of random chains, for random ranges and percentiles, and
-//! checks that it limits both as geth does.
+//! checks that ranges and percentiles are limited as in geth.
 
 use super::native::naive_rewards;
 use crate::{
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 
 /// Senders of the chain's transactions.
 const SENDERS: usize = 6;
-/// Number of times that transactions are sent. The node produces empty blocks in between.
+/// Number of bursts of transactions. The node produces empty blocks between them.
 const ROUNDS: u64 = 30;
 /// Number of requests on each chain.
 const REQUESTS: usize = 200;
 
-/// The branch of [`raw`], the priority fee in units of 0.1 gwei, and the length of the input in bytes.
+/// The branch that [`raw`] takes, the priority fee in units of 0.1 gwei, and the length of the input in bytes.
 type TxShape = (u8, u64, usize);
 
 fn raw(from: usize, nonce: u64, (kind, step, length): TxShape) -> Bytes {
@@ -92,7 +92,7 @@ fn raw(from: usize, nonce: u64, (kind, step, length): TxShape) -> Bytes {
     }
 }
 
-/// A source of random values that are the same in every run.
+/// Returns a source of random values that are the same in every run.
 pub(crate) fn runner(seed: u8) -> TestRunner {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     TestRunner::new_with_rng(Config::default(), rng)
@@ -111,7 +111,7 @@ fn percentiles() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Sends random transactions; returns the number of the last block with one of them.
+/// Sends random transactions; returns the number of the last block that contains one.
 pub(crate) async fn grow(node: &Node, runner: &mut TestRunner) -> u64 {
     let mut nonces = [0; SENDERS];
     let mut newest = Value::Null;

@@ -1,5 +1,5 @@
-//! Fields of request objects: their names are accepted in any case, hashes, data and quantities only with `0x`, and
-//! addresses in any format. Errors name the field.
+//! Field names in request objects are case-insensitive. Hashes, data and quantities require the prefix `0x`, and
+//! addresses are accepted in any format. Errors name the field.
 
 use super::explorer::{every_fork, serve_with};
 use crate::{client::Node, common::native_home};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-/// Code that returns the value that these instructions push.
+/// Returns code that executes these instructions and returns the value that they push.
 fn returning(instructions: &str) -> String {
     format!("0x{instructions}60005260206000f3")
 }
@@ -22,7 +22,7 @@ fn word(number: u64) -> Value {
 async fn field_names_are_accepted_in_any_case() {
     let node = every_fork().await;
     let contract = CONTRACT.to_string();
-    // Code that returns the block number, the first word of the input, and slot 7.
+    // The code of the overrides returns the block number, the first word of the input, and slot 7, respectively.
     let number = json!({ contract.clone(): { "CODE": returning("43") } });
     let input = json!({ contract.clone(): { "Code": returning("600035") } });
     let slot = json!({
@@ -37,7 +37,7 @@ async fn field_names_are_accepted_in_any_case() {
     ] {
         assert_eq!(node.call("eth_call", params.clone()).await, expected, "{params}");
     }
-    // A block that is not the newest one, selected by its hash.
+    // This block is selected by its hash, and is not the newest one.
     let block = node.call("eth_getBlockByNumber", json!(["0x2", false])).await;
     let logs = node.call("eth_getLogs", json!([{ "blockhash": block["hash"] }])).await;
     assert_eq!(logs, node.call("eth_getLogs", json!([{ "blockHash": block["hash"] }])).await);
@@ -65,7 +65,7 @@ async fn field_names_are_accepted_in_any_case() {
     node.stop().await;
 }
 
-/// The parameters with a value instead of `?`, first with `0x` and then without.
+/// Replaces `?` in the parameters with a value; returns them first with the prefix `0x`, then without it.
 fn with_and_without_prefix(template: &Value, bare: &str) -> [Value; 2] {
     let filled = |text: String| {
         let text = template.to_string().replace('?', &text);

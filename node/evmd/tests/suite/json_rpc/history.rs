@@ -12,9 +12,9 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Number of blocks of the chain for proofs: the older ones are in the index, the others in the layers above it.
+/// Length of the chain for proofs. Its older blocks are in the index, and the others in the layers above the index.
 const BLOCKS: u64 = 200;
-/// Number of blocks of the chain for logs.
+/// Length of the chain for logs.
 const LOG_BLOCKS: u64 = 3000;
 /// Rounds of transactions, distributed over a chain.
 const ROUNDS: u64 = 40;
@@ -31,7 +31,7 @@ impl Numbers {
     }
 }
 
-/// Init code of a contract that stores the block number and emits a log with the first words of its input as topics.
+/// Returns init code of a contract that stores the block number and emits a log whose topics are its input's words.
 fn logger(topics: u8) -> Bytes {
     let mut code = vec![0x43, 0x60, 0x00, 0x55];
     for word in (0..topics).rev() {
@@ -58,7 +58,7 @@ async fn submit(node: &Node, from: usize, nonce: u64, to: TxKind, input: Bytes) 
     node.call("eth_sendRawTransaction", json!([raw])).await
 }
 
-/// A node with at least `length` blocks and random logs; also returns the contracts and the number of the head.
+/// Starts a node with at least `length` blocks and random logs; returns it with the contracts and the head number.
 async fn eventful(length: u64) -> (Node, Vec<Address>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -98,7 +98,7 @@ fn quantity(value: &Value) -> U256 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// Every log of the chain up to `head`, from the receipts of each block.
+/// Reads every log of the chain up to `head` from the receipts of each block.
 async fn all_logs(node: &Node, head: u64) -> Vec<Value> {
     let mut logs = Vec::new();
     for number in 0..=head {
@@ -110,7 +110,7 @@ async fn all_logs(node: &Node, head: u64) -> Vec<Value> {
     logs
 }
 
-/// Whether a log matches a filter, as geth defines it.
+/// Returns whether a log matches a filter, as geth defines it.
 fn matches(log: &Value, addresses: &[Value], topics: &[Vec<Value>]) -> bool {
     let found = log["topics"].as_array().unwrap();
     (addresses.is_empty() || addresses.contains(&log["address"]))
@@ -224,7 +224,7 @@ async fn proofs_are_valid_at_every_block() {
     node.stop().await;
 }
 
-/// Transactions leave the pool when their block is executed, but the block is published later, when it is durable.
+/// A transaction leaves the pool when its block is executed, but the block is not published until it is durable.
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_is_always_in_the_pool_or_in_a_block() {
     const ROUNDS: u64 = 100;
@@ -248,13 +248,13 @@ async fn transaction_is_always_in_the_pool_or_in_a_block() {
     node.stop().await;
 }
 
-/// Each block has more logs than `logs_cap`. The logs of a single block are returned completely nevertheless, and
+/// Each block has more logs than `logs_cap`. A request for a single block returns all its logs nevertheless, and
 /// polling a filter misses none.
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_above_the_cap_are_not_lost() {
     const CALLS: u64 = 5;
     let node = Node::native_with(|config| config.json_rpc.logs_cap = 8).await;
-    // Emits ten logs without data and topics.
+    // This code emits ten logs without data or topics.
     let code = [[0x5f, 0x5f, 0xa0].repeat(10), vec![0x00]].concat();
     let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
     let creation = submit(&node, 1, 0, TxKind::Create, [&init[..], &code].concat().into()).await;
@@ -276,11 +276,11 @@ async fn logs_above_the_cap_are_not_lost() {
     let suggested = &response["error"]["data"]["suggested"];
     assert_eq!(&suggested["fromBlock"], first);
     let suggested = node.call("eth_getLogs", json!([suggested])).await;
-    assert_eq!(suggested.as_array().unwrap().len(), 10, "the logs of one block");
+    assert_eq!(suggested.as_array().unwrap().len(), 10, "logs of a single block");
     let mut polled = Vec::new();
     while polled.len() < 10 * CALLS as usize {
         let new = node.call("eth_getFilterChanges", json!([filter])).await;
-        assert!(!new.as_array().unwrap().is_empty(), "lost after {}", polled.len());
+        assert!(!new.as_array().unwrap().is_empty(), "no logs after the first {}", polled.len());
         polled.extend(new.as_array().unwrap().iter().map(|log| log["blockNumber"].clone()));
     }
     assert_eq!(

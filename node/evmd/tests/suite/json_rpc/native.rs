@@ -12,8 +12,8 @@ use keys::bech32;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Init code of a contract. Without input, the contract stores 1 in slot 0 and logs 42 under topic 7. With input, it
-/// reverts with four zero bytes.
+/// Init code of a contract. Without input, the contract stores 1 in slot 0 and emits a log with data 42 and topic 7.
+/// With input, it reverts with four zero bytes.
 pub(crate) const CONTRACT: [u8; 37] = hex!(
     "601c8060093d393df3"
     "36601657602a600052600760206000a1600160005500"
@@ -72,7 +72,7 @@ async fn transfer_is_shown_by_all_methods() {
     node.stop().await;
 }
 
-/// The rewards in geth's definition: receipts are sorted by priority fee, and gas is added up to each percentile.
+/// Computes rewards as geth defines them: sorts receipts by priority fee, and sums their gas up to each percentile.
 pub(crate) fn naive_rewards(block: &Value, receipts: &Value, percentiles: &[f64]) -> Vec<U256> {
     let base_fee = quantity(&block["baseFeePerGas"]);
     let mut priority_fees: Vec<_> = receipts
@@ -129,7 +129,7 @@ async fn fee_history_equals_the_receipts() {
     let percentiles = [0.0, 12.5, 33.3, 50.0, 99.9, 100.0];
     let params = json!([newest + 100, receipt["blockNumber"], percentiles]);
     let history = node.call("eth_feeHistory", params).await;
-    assert_eq!(history["oldestBlock"], "0x0", "the count is reduced to the existing blocks");
+    assert_eq!(history["oldestBlock"], "0x0", "the count is capped at the existing blocks");
     assert_eq!(history["baseFeePerGas"].as_array().unwrap().len() as u64, newest + 2);
     let mut rewarded = 0;
     for number in 0..=newest {
@@ -174,7 +174,7 @@ async fn contracts_of_the_development_genesis_work() {
     node.stop().await;
 }
 
-/// A digest, its signature over secp256r1, and the public key: the input of RIP-7212.
+/// The input of the RIP-7212 precompile: a digest, its secp256r1 signature, and the public key.
 const P256: [u8; 160] = hex!(
     "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
     "072c84f6a7988b6f5ba6660610319a9b71fb13fa2216178bcb58b05a62eb17d7"
@@ -183,7 +183,7 @@ const P256: [u8; 160] = hex!(
     "8e300b8d8e8fdc3308d06e8addb39a6067349db0df3bdec3aeb6b1740d24d246"
 );
 
-/// Input of `bech32ToHex(string)` with the address of the first development account.
+/// Returns the call data of `bech32ToHex(string)` with the address of the first development account.
 fn bech32_to_hex() -> Bytes {
     let text = bech32("cosmos", DEV_ACCOUNTS[0].address);
     let mut input = hex!("e6df461e").to_vec();
@@ -212,7 +212,7 @@ async fn precompiles_exist_if_parameters_list_them() {
             let output = node.call("eth_call", json!([call])).await;
             let gas = node.call("eth_estimateGas", json!([call])).await;
             let list = node.call("eth_createAccessList", json!([call])).await;
-            assert_eq!(list["accessList"], json!([]), "no address and no slot is listed");
+            assert_eq!(list["accessList"], json!([]), "the access list is empty");
             (output, quantity(&gas) > U256::from(27_000))
         };
         let signed = call(p256, P256.to_vec().into()).await;
@@ -260,7 +260,7 @@ async fn contract_is_deployed_and_called_and_emits_logs() {
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, receipt["logs"]);
     let filter = json!({ "fromBlock": number, "toBlock": number, "topics": [[one]] });
     assert_eq!(node.call("eth_getLogs", json!([filter])).await, json!([]));
-    // At least half of the gas limit of 200,000 is charged; the estimate is the gas that the call uses.
+    // At least half of the gas limit of 200,000 is charged; the estimate is only the gas that the call uses.
     assert_eq!(receipt["gasUsed"], json!("0x186a0"));
     let gas = node.call("eth_estimateGas", json!([{ "to": contract }])).await;
     assert!((U256::from(22_000)..U256::from(60_000)).contains(&quantity(&gas)), "{gas}");
@@ -268,7 +268,7 @@ async fn contract_is_deployed_and_called_and_emits_logs() {
     assert_eq!(response["error"]["code"], 3);
     assert_eq!(response["error"]["data"], "0x00000000");
     assert_eq!(response["error"]["message"], "execution reverted");
-    // Code that reverts with Error("x").
+    // This code reverts with Error("x").
     let to = "0x00000000000000000000000000000000000c0de0";
     let code = "0x6308c379a060e01b5f5260206004526001602452607860f81b60445260645ffd";
     let call = json!([{ "to": to }, "latest", { to: { "code": code } }]);
@@ -327,7 +327,7 @@ async fn addresses_are_accepted_as_hex_and_bech32() {
     assert_eq!(node.call("eth_getBalance", json!([bech32, "earliest"])).await, hex);
     let (code, message) = node.fail("eth_getBalance", json!([format!("{bech32}q")])).await;
     assert!(code == -32602 && message.contains("checksum"), "{message}");
-    // Hex digits may have any case.
+    // Hex digits are accepted in either case.
     let any_case = DEV_ACCOUNTS[0].address.to_checksum(None).replace('F', "f");
     for address in [any_case.clone(), any_case[2..].to_owned()] {
         assert_eq!(node.call("eth_getBalance", json!([address, "earliest"])).await, hex);
@@ -352,7 +352,7 @@ async fn websocket_is_served_on_both_ports() {
     node.stop().await;
 }
 
-/// A response without the fields of the lag, which only a replica has.
+/// Returns a response without the lag fields, which only a replica's response contains.
 fn without_lag(text: &str) -> Value {
     let mut response: Value = serde_json::from_str(text).unwrap();
     let fields = response.as_object_mut().unwrap();
@@ -387,7 +387,7 @@ async fn metrics_health_and_status_are_served() {
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, &body["chainId"], &body["rules"]), (200, &json!(262144), &json!("native")));
     assert_eq!(node.get("/nothing").await.0, 404);
-    // While the node stops, it is healthy but should receive no requests.
+    // While the node shuts down, it is healthy but not ready for requests.
     node.pipeline.stop();
     let (status, ready) = node.get("/ready").await;
     let expected = json!({ "ready": false, "healthy": true, "stopping": true, "behind": false });

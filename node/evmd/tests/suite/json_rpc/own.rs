@@ -56,14 +56,14 @@ async fn evmd_pipeline_returns_the_stages() {
     node.stop().await;
 }
 
-/// A block and its receipts.
+/// Reads a block and its receipts.
 async fn read(node: &Node, at: u64) -> (Value, Value) {
     let block = node.wait_for("eth_getBlockByNumber", json!([format!("{at:#x}"), false])).await;
     let receipts = node.call("eth_getBlockReceipts", json!([block["number"]])).await;
     (block, receipts)
 }
 
-/// The rewards of a bucket, as if all its transactions were in one block.
+/// Computes the rewards of a bucket as if all its transactions were in one block.
 fn quantiles(blocks: &[(Value, Value)], percentiles: &[f64]) -> Vec<U256> {
     let quantity = |value: &Value| value.as_str().unwrap().parse::<U256>().unwrap();
     let priority_fees = blocks.iter().flat_map(|(block, receipts)| {

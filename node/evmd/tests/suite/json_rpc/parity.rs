@@ -11,7 +11,7 @@ use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// An account that only receives.
+/// An account that only receives transfers.
 const RECEIVER: Address = Address::repeat_byte(0xee);
 /// Code that increments slot 0 and returns the new value.
 const COUNTER: [u8; 18] =
@@ -21,7 +21,7 @@ const LARGE_INPUT: [u8; 21] = [
     0x5b, 0x60, 0, 0x60, 0, 0x62, 0x10, 0, 0, 0x60, 0, 0x60, 0, 0x60, 0xff, 0x5a, 0xf1, 0x50, 0x60,
     0, 0x56,
 ];
-/// Code that calls the identity precompile with half a megabyte, in an endless loop.
+/// Code that calls the identity precompile with half a megabyte of input, in an endless loop.
 const ECHO: [u8; 19] =
     [0x5b, 0x60, 0, 0x60, 0, 0x62, 0x08, 0, 0, 0x60, 0, 0x60, 4, 0x5a, 0xfa, 0x50, 0x60, 0, 0x56];
 /// Code that calls an account without code with a hundred kilobytes of memory for its output, in an endless loop.
@@ -47,7 +47,7 @@ fn number(value: &Value) -> U256 {
     value.as_str().unwrap_or_else(|| panic!("not a quantity: {value}")).parse().unwrap()
 }
 
-/// The blocks of a chain.
+/// Reads all blocks of the chain.
 async fn blocks(node: &Node) -> Vec<Value> {
     let head = number(&node.call("eth_blockNumber", json!([])).await).to::<u64>();
     let mut blocks = Vec::new();
@@ -58,7 +58,7 @@ async fn blocks(node: &Node) -> Vec<Value> {
     blocks
 }
 
-/// Appends the type and depth of a frame and of the frames in it, except calls of precompiles without value.
+/// Appends the type and depth of a frame and of its inner frames. Skips inner calls to precompiles without value.
 fn flatten(frame: &Value, depth: usize, into: &mut Vec<(String, usize)>) {
     let kind = match frame["type"].as_str().unwrap() {
         "CREATE" | "CREATE2" => "create",
@@ -102,7 +102,7 @@ async fn check_calls(node: &Node) -> usize {
         for (tx, replayed) in txs.iter().zip(list(&replayed)) {
             let traces = node.call("trace_transaction", json!([tx["hash"]])).await;
             let (of_tx, others) = rest.split_at(list(&traces).len());
-            assert_eq!(of_tx, list(&traces), "a block has the traces of its transactions");
+            assert_eq!(of_tx, list(&traces), "a block's traces include those of its transactions");
             rest = others;
             check_transaction(node, tx, of_tx, replayed).await;
         }
@@ -218,10 +218,10 @@ async fn check_filters(node: &Node, all: &[Value]) {
     assert_eq!(list(&found).iter().collect::<Vec<_>>(), expected);
 }
 
-/// A value in a diff: an address, and `balance`, `nonce` or a slot.
+/// Identifies a value in a diff: an address, and `balance`, `nonce` or a slot.
 type Field = (String, String);
 
-/// The values before and after a change; `None` if there is no change.
+/// Returns the values before and after a change, or `None` if there is no change.
 fn change(delta: &Value) -> Option<(U256, U256)> {
     let delta = delta.as_object()?;
     let (kind, value) = delta.iter().next().unwrap();
@@ -242,7 +242,7 @@ async fn value_at(node: &Node, (address, field): &Field, block: &Value) -> U256 
     number(&value)
 }
 
-/// Compares the values in the diffs of a block with the state before and after it; returns their number.
+/// Compares the values in the diffs of a block with the state before and after it; returns the number of values.
 async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
     let of_block = json!([block["number"], ["stateDiff"]]);
     let of_block = node.call("trace_replayBlockTransactions", of_block).await;
@@ -250,7 +250,7 @@ async fn check_diffs(node: &Node, parent: &Value, block: &Value) -> usize {
     for (replayed, tx) in list(&of_block).iter().zip(list(&block["transactions"])) {
         let diff = replayed["stateDiff"].as_object().unwrap();
         let nonce = &diff[tx["from"].as_str().unwrap()]["nonce"];
-        assert!(change(nonce).is_some(), "a sender's nonce changes: {replayed}");
+        assert!(change(nonce).is_some(), "the sender's nonce must change: {replayed}");
         for (address, account) in diff {
             let slots = account["storage"].as_object().unwrap();
             let slots = slots.iter().map(|(slot, delta)| (slot.as_str(), delta));
@@ -334,7 +334,7 @@ async fn trace_call_many_runs_calls_in_sequence() {
     let slot = &diff["storage"][word(0).as_str().unwrap()];
     assert_eq!(*slot, json!({ "*": { "from": word(0), "to": word(1) } }), "{diff}");
     let operations = list(&many[0]["vmTrace"]["ops"]);
-    assert_eq!(operations.len(), 12, "every instruction: {}", many[0]["vmTrace"]);
+    assert_eq!(operations.len(), 12, "one operation per instruction: {}", many[0]["vmTrace"]);
     assert_eq!(operations[6]["ex"]["store"], json!({ "key": "0x0", "val": "0x1" }));
     assert_eq!(many[0]["vmTrace"]["code"], json!(Bytes::from(COUNTER.to_vec())));
     assert_eq!(list(&many[1]["trace"])[0]["result"]["output"], word(2));
@@ -344,7 +344,7 @@ async fn trace_call_many_runs_calls_in_sequence() {
         json!({ contract.to_string(): { "stateDiff": { word(0).as_str().unwrap(): word(41) } } });
     let overridden = node.call("trace_call", json!([call, [], "latest", overrides])).await;
     assert_eq!(overridden["output"], word(42));
-    // A call that fails has a trace. A call that is invalid is refused.
+    // A call that fails is traced, and an invalid call is refused.
     let fails = json!({ "data": "0xfe", "gas": "0x10000" });
     let failed = node.call("trace_call", json!([fails, ["trace"]])).await;
     assert_eq!(failed["trace"][0]["error"], "Bad instruction", "{failed}");
@@ -422,7 +422,7 @@ async fn memory_of_a_tracer_is_limited() {
         let (code, message) = node.fail("trace_call", traced).await;
         assert!(code == -32000 && message.starts_with(TOO_LARGE), "{kind}: {message}");
     }
-    // A tracer that uses little memory may run to its end.
+    // A tracer that uses little memory runs to completion.
     let gas = json!({ "to": RECEIVER, "gas": "0x30d40" });
     let params = json!([gas, "latest", { "limit": 3, "stateOverrides": with_code(&LARGE_MEMORY) }]);
     let trace = node.call("debug_traceCall", params).await;
@@ -435,14 +435,14 @@ async fn memory_of_a_tracer_is_limited() {
     node.stop().await;
 }
 
-/// The limit of the response applies even if the tracer stays within its memory limit.
+/// The response size limit applies even if the tracer stays within its memory limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn size_of_a_trace_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node =
         serve_with(folder, home, |config| config.json_rpc.max_response_bytes = 1_000_000).await;
-    // Gas for about a hundred calls.
+    // The gas suffices for about a hundred calls.
     let call = json!({ "to": RECEIVER, "gas": "0x221a78" });
     let init = json!([{ "data": Bytes::from(LARGE_INPUT.to_vec()), "gas": "0x22a000" }, ["trace"]]);
     let options = json!({ "tracer": "callTracer", "stateOverrides": with_code(&LARGE_INPUT) });

@@ -11,7 +11,7 @@ use home::Home;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A node of a development chain with these parameters of the fee market.
+/// Starts a node on a development chain with these fee market parameters.
 async fn node(params: Value, block_time: Option<Duration>) -> Node {
     let mut file: Value =
         serde_json::from_str(&Genesis::native_dev(GENESIS_TIME).to_json()).unwrap();
@@ -75,7 +75,7 @@ async fn suggested_prices_follow_the_fee_market_without_transactions() {
 #[tokio::test(flavor = "multi_thread")]
 async fn suggested_price_is_never_below_the_floor() {
     let node = node(json!({ "base_fee": "9", "min_gas_price": "8.5" }), None).await;
-    // The next base fee is 8.5, shown in whole wei; a transaction must pay nine.
+    // The next base fee is 8.5 wei. It is rounded down to 8 in responses, but a transaction must pay 9.
     assert_eq!(prices(&node).await, ["0x8", "0x1", "0x9"]);
     let (code, message) = node.fail("eth_sendRawTransaction", json!([offer(0, 0, 8, 8)])).await;
     assert_eq!(code, -32000);
@@ -116,7 +116,7 @@ async fn without_a_base_fee_the_median_is_suggested() {
         let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
         assert_eq!(receipt["effectiveGasPrice"], json!(format!("{price:#x}")));
     }
-    // The median of 7, 8, 9, 100 and 1000.
+    // 9 is the median of 7, 8, 9, 100 and 1000.
     assert_eq!(prices(&node).await, ["0x9", "0x9", "0x9"]);
     let block = node.call("eth_getBlockByNumber", json!(["latest", false])).await;
     assert_eq!(block["baseFeePerGas"], "0x0");

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Parameters of a call to a contract that runs until its gas is used up: JUMPDEST PUSH0 JUMP.
+/// Returns the parameters of a call to a contract that loops until its gas is used up: JUMPDEST PUSH0 JUMP.
 fn endless() -> Value {
     let code = json!({ "0x00000000000000000000000000000000000000aa": { "code": "0x5b5f56" } });
     json!([{ "to": "0x00000000000000000000000000000000000000aa", "gas": "0xffffffffffff" },
@@ -92,7 +92,7 @@ async fn rate_limit_error_contains_the_limit() {
     assert_eq!(refused[0]["error"]["code"], -32005);
     assert_eq!(refused[0]["error"]["data"]["limit"], 25);
     assert!(refused[0]["error"]["data"]["retryAfterMs"].as_u64().unwrap() > 0);
-    // A single call that is refused has the HTTP status 429.
+    // The response to a refused single call has the HTTP status 429.
     let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();
     let many = request("localhost", "", &call).repeat(60)
         + &request("localhost", "Connection: close\r\n", &call);
@@ -101,7 +101,7 @@ async fn rate_limit_error_contains_the_limit() {
     timeout(MAX_WAIT, stream.read_to_string(&mut text)).await.unwrap().unwrap();
     assert!(text.contains("HTTP/1.1 429") && text.contains("retry-after: 1"), "{text}");
     assert!(text.contains("\"id\":1,\"error\":") && !text.contains("\"id\":null"), "{text}");
-    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "no limit for others");
+    assert_eq!(node.call("eth_chainId", json!([])).await, "0x40000", "others are not limited");
     node.stop().await;
 }
 
@@ -137,7 +137,7 @@ async fn errors_contain_the_limit() {
     socket.send(&eleven).await;
     let responses = socket.receive().await;
     assert_eq!((limit(&responses[0], -32600), &responses[0]["id"]), (10, &json!(1)));
-    // Each error contains the method name of 3,000 characters, so the last calls exceed the limit of the response.
+    // Each error contains the method name of 3,000 characters, so the last calls exceed the response size limit.
     let big = body("web3_sha3", &json!(["0x"])).replace("web3_sha3", &"m".repeat(3000));
     let ten = format!("[{}]", [big.as_str(); 10].join(","));
     let responses = node.post(&ten).await;
@@ -163,7 +163,7 @@ async fn endless_call_ends_at_its_timeout() {
     .await;
     for method in ["eth_call", "eth_estimateGas", "eth_createAccessList"] {
         let response = node.response(method, endless()).await;
-        // An estimate has at most the gas of a block, so it may end before the timeout.
+        // The gas of an estimate is limited to that of a block, so it may end before the timeout.
         if method != "eth_estimateGas" || !response["error"]["data"].is_null() {
             let message = "execution aborted (timeout = 200ms)";
             assert_eq!(response["error"]["message"], message, "{method}: {response}");
@@ -188,7 +188,7 @@ async fn work_is_aborted_when_the_client_disconnects() {
     })
     .await;
     let call = request("localhost", "", &body("eth_call", &endless()));
-    // More calls than there are threads that execute them.
+    // The test sends more calls than there are threads to execute them.
     let mut streams = Vec::new();
     for _ in 0..70 {
         let mut stream = TcpStream::connect(node.json_rpc).await.unwrap();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Number of calls of each method, more than there are threads.
 const ROUNDS: usize = 20;
 
-/// The reader tables of LMDB for both environments.
+/// Returns the LMDB reader tables of both environments.
 fn reader_tables(node: &Node) -> [Vec<u8>; 2] {
     ["chain", "index"].map(|name| std::fs::read(node.home().join(name).join("lock.mdb")).unwrap())
 }
@@ -20,7 +20,7 @@ fn reader_tables(node: &Node) -> [Vec<u8>; 2] {
 async fn reads_of_published_data_do_not_write_to_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
-    // No block is produced, as if the disk did not respond.
+    // The node produces no blocks, as if the disk had stopped responding.
     let node = Node::start(folder, home, producing(None)).await;
     let account = DEV_ACCOUNTS[0].address;
     let hash = format!("{:#066x}", 1);

@@ -26,7 +26,7 @@ const FOLDERS: [&str; 4] = [
 /// Number of requests in [`FOLDERS`].
 const REQUESTS: usize = 140;
 
-/// Requests whose responses differ from geth's, with the reason.
+/// Requests whose responses differ from geth's, each with the reason.
 const KNOWN_DIFFERENCES: [(&str, &str); 0] = [];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +52,7 @@ async fn traces_equal_those_of_geth() {
     assert_eq!(different, expected);
 }
 
-/// A node with the recorded chain.
+/// Starts a node with the recorded chain.
 async fn serve(chain: &Path) -> Node {
     let folder = tempfile::tempdir().unwrap();
     let genesis = fs::read_to_string(chain.join("genesis.json")).unwrap();
@@ -84,7 +84,7 @@ async fn compare(node: &Node, file: &Path) -> Result<(), String> {
 const STRUCT_LOGS: [&str; 3] =
     ["debug_traceBlockByHash", "debug_traceBlockByNumber", "debug_traceTransaction"];
 
-/// Every field is compared here, even if a recording only requires the schema.
+/// This test compares every field, even if a recording only requires the response to conform to the schema.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs EVMD_FIXTURES: run .ci/fixtures"]
 async fn struct_logs_equal_those_of_geth() {
@@ -109,7 +109,7 @@ async fn struct_logs_equal_those_of_geth() {
     assert!(different.is_empty(), "{} of {run} differ:\n{}", different.len(), different.join("\n"));
 }
 
-/// A description of the first step that differs, or else of the whole responses; `None` if they are equal.
+/// Describes the first step that differs, or the whole responses if no step does; `None` if they are equal.
 fn difference(recorded: &str, response: &Value) -> Option<String> {
     let recorded: Value = serde_json::from_str(recorded).unwrap();
     let steps = |response: &Value| {

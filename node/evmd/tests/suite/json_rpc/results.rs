@@ -111,7 +111,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Calls that refer to a transaction, its block or a contract.
+/// Returns calls that refer to a transaction, its block or a contract.
 fn calls_about(hash: &Value, receipt: &Value, contract: Address) -> Vec<(&'static str, Value)> {
     let (number, block) = (&receipt["blockNumber"], &receipt["blockHash"]);
     let index = &receipt["transactionIndex"];
@@ -278,7 +278,7 @@ async fn results_conform_to_the_openrpc_document() {
             filters.push(checker.call(&node, method, params).await);
         }
     }
-    // A transaction behind a nonce gap, and one that is mined.
+    // One transaction waits behind a nonce gap, and one is mined.
     let waiting = transfer(0, 9, Address::ZERO);
     checker.call(&node, "eth_sendRawTransaction", json!([waiting])).await;
     let sent = transfer(0, 0, Address::ZERO);
@@ -308,7 +308,7 @@ async fn results_conform_to_the_openrpc_document() {
     node.stop().await;
 
     let node = Node::development().await;
-    // Replicas refuse this method, and a development node is never a replica.
+    // Replicas refuse this method, but a development node is never a replica.
     checker.call(&node, "eth_newPendingTransactionFilter", json!([])).await;
     for (method, params) in crate::development::calls() {
         checker.call(&node, method, params).await;
@@ -318,7 +318,7 @@ async fn results_conform_to_the_openrpc_document() {
     checker.assert_valid();
     let known: BTreeSet<_> = rpc::methods().map(|method| method.name.to_owned()).collect();
     let not_checked: Vec<_> = known.difference(&checker.checked).collect();
-    assert_eq!(not_checked, NOT_CALLED, "every other method has a checked result");
+    assert_eq!(not_checked, NOT_CALLED, "every other method must have a checked result");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ use keys::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A node that signs with the keys of the first two development accounts.
+/// Starts a node that signs with the keys of the first two development accounts.
 async fn signing() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let mut keyring = Keyring::open(Backend::Test, folder.path(), Access::Write, None).unwrap();
@@ -186,7 +186,7 @@ async fn accounts_are_created_locked_and_unlocked() {
 async fn filled_transaction_equals_the_signed_one() {
     let node = signing().await;
     let (alice, to) = (DEV_ACCOUNTS[0].address, Address::repeat_byte(0x77));
-    // The prices are explicit, so that blocks between the two calls do not matter.
+    // The prices are explicit, so that blocks produced between the two calls do not change them.
     let fees = json!({ "maxFeePerGas": "0x174876e800", "maxPriorityFeePerGas": "0x1" });
     for (kind, prices) in [
         ("0x2", fees),
@@ -201,7 +201,7 @@ async fn filled_transaction_equals_the_signed_one() {
         assert_eq!((&filled_tx["type"], &filled_tx["r"]), (&json!(kind), &json!("0x0")));
         let raw: Bytes = serde_json::from_value(filled["raw"].clone()).unwrap();
         assert_eq!(filled_tx["hash"], json!(keccak256(&raw)));
-        assert_eq!(raw[raw.len() - 3..], [0x80; 3], "no signature at the end of {raw}");
+        assert_eq!(raw[raw.len() - 3..], [0x80; 3], "signature in {raw} is not empty");
         for tx in [&mut filled_tx, &mut signed_tx] {
             let of_signature = ["hash", "v", "r", "s", "yParity", "chainId"];
             tx.as_object_mut().unwrap().retain(|key, _| !of_signature.contains(&key.as_str()));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// The last block of the chain of [`every_fork`]. The node adds empty blocks.
 const HEAD: u64 = 41;
 
-/// The number [`HEAD`] in hex.
+/// Returns [`HEAD`] in hex.
 fn head() -> String {
     format!("{HEAD:#x}")
 }
@@ -80,7 +80,7 @@ async fn storage_range_is_that_before_the_transaction() {
 /// Code that stores the block number in as many slots as the input states, starting at slot 1.
 const FILL: &str = "6000355b8015601357438155600190036003565b00";
 
-/// A native node with a deployed contract of this code, and the contract's address.
+/// Starts a native node and deploys a contract with this code; also returns the contract's address.
 async fn native_contract(code: &str) -> (Node, Address) {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
@@ -147,7 +147,7 @@ async fn storage_pages_contain_every_slot_once() {
             assert_eq!(pages, slots.div_ceil(limit), "pages of {limit}");
         }
     }
-    // A page without slots names the first key as the next one. A page that starts at a key contains this key.
+    // A page limited to 0 slots returns the first key as `nextKey`. A page that starts at a key contains that key.
     let page = node.call("debug_storageRangeAt", json!([next, 0, contract, "0x", 0])).await;
     let first = expected.keys().next().unwrap();
     assert_eq!(page, json!({ "storage": {}, "nextKey": first }));
@@ -159,7 +159,7 @@ async fn storage_pages_contain_every_slot_once() {
     node.stop().await;
 }
 
-/// The accounts on all pages. The flags omit code, omit storage, and include accounts with unknown addresses.
+/// Reads the accounts on all pages. The flags omit code, omit storage, and include accounts with unknown addresses.
 async fn dump(node: &Node, block: &str, limit: u64, flags: [bool; 3]) -> BTreeMap<String, Value> {
     let (mut start, mut accounts) = ("0x".to_owned(), BTreeMap::new());
     let [no_code, no_storage, incompletes] = flags;

@@ -27,7 +27,7 @@ async fn batch(socket: &mut Socket, calls: Value, known: &[Value]) -> Vec<Value>
     }
 }
 
-/// A block is produced every 5 ms, so that some notifications would come first if the order was not enforced.
+/// Blocks are produced every 5 ms, so some notifications would precede the response if the order were not enforced.
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_follow_the_response_of_the_batch() {
     let node = Node::native().await;
@@ -49,7 +49,7 @@ async fn notifications_follow_the_response_of_the_batch() {
             known.push(responses[0]["result"].clone());
             known.push(responses[2]["result"].clone());
             assert!(known.iter().all(|id| id.as_str().is_some_and(|id| id.len() == 34)));
-            // Older ones are closed, so that few are open. Notifications that were already sent still arrive.
+            // Older subscriptions are closed, so that few are open. Notifications already sent still arrive.
             if let [.., first, second, _, _] = &known[..] {
                 let calls = json!([
                     call(1, "eth_unsubscribe", json!([first])),
@@ -80,7 +80,7 @@ async fn no_head_is_missed_after_the_batch() {
     let hex = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
     let before = hex(&responses[1]["result"]);
     let first = hex(&next(&mut socket).await["params"]["result"]["number"]);
-    // The batch reads the same head as the subscription, or an older one.
+    // The head that the batch reads may be older than that of the subscription, but not newer.
     assert!(first > before, "{first} {before}");
     for number in first + 1..first + 5 {
         let pushed = next(&mut socket).await;

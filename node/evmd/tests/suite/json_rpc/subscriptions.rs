@@ -27,7 +27,7 @@ async fn every_new_head_is_pushed_in_order() {
         kind.push(result);
     }
     for pair in heads.windows(2) {
-        assert_eq!(pair[1]["parentHash"], pair[0]["hash"], "no block is left out");
+        assert_eq!(pair[1]["parentHash"], pair[0]["hash"], "no block is skipped");
     }
     for head in &heads {
         let block = node.call("eth_getBlockByHash", json!([head["hash"], false])).await;
@@ -58,7 +58,7 @@ async fn syncing_subscription_reports_that_the_node_is_not_syncing() {
     node.stop().await;
 }
 
-/// Many connections, because a few could receive the frame by chance.
+/// Opens many connections, because a few could all receive the frame by chance.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_websocket_receives_a_close_frame_at_shutdown() {
     let node = Node::native().await;
@@ -81,7 +81,7 @@ async fn slow_reader_receives_all_responses() {
     const CALLS: usize = 600;
     let node = Node::native().await;
     let mut socket = node.websocket(node.web_socket).await;
-    // Code that returns 50,000 bytes, or 100,000 bytes of JSON: 60 MB in total. The client reads after the last call.
+    // The code returns 50,000 bytes (100,000 in JSON, 60 MB in total). The client starts to read after the last call.
     let code =
         json!({ "0x00000000000000000000000000000000000c0de0": { "code": "0x61c3506000f3" } });
     let to = json!({ "to": "0x00000000000000000000000000000000000c0de0" });
@@ -123,7 +123,7 @@ async fn pending_transactions_are_pushed_and_polled() {
     node.stop().await;
 }
 
-/// How the transactions are distributed over blocks varies.
+/// The distribution of the transactions over blocks varies between runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn receipts_are_pushed_block_by_block() {
     const TRANSFERS: u64 = 40;
@@ -148,14 +148,14 @@ async fn receipts_are_pushed_block_by_block() {
         let pushed = timeout(MAX_WAIT, socket.receive()).await.unwrap();
         let (id, result) = (&pushed["params"]["subscription"], &pushed["params"]["result"]);
         let receipts = result.as_array().unwrap();
-        assert!(!receipts.is_empty(), "a notification has receipts");
+        assert!(!receipts.is_empty(), "a notification contains receipts");
         let number = &receipts[0]["blockNumber"];
         let of_block = node.call("eth_getBlockReceipts", json!([number])).await;
         let mut of_block = of_block.as_array().unwrap().clone();
         if *id == of_odd {
             of_block.retain(|receipt| odd.contains(&receipt["transactionHash"]));
         }
-        assert_eq!(*receipts, of_block, "one notification has all receipts of a block");
+        assert_eq!(*receipts, of_block, "a notification contains all matching receipts of a block");
         received.entry(id.clone()).or_default().extend(of_block);
     }
     assert_eq!(received.len(), wanted.len(), "a subscription to other receipts has no events");
@@ -166,7 +166,7 @@ async fn receipts_are_pushed_block_by_block() {
     node.stop().await;
 }
 
-/// Sends more messages of each kind than may be unanswered. If one kind counted as unanswered for ever, the connection
+/// Sends more messages of each kind than may be unanswered. If one kind counted as unanswered forever, the connection
 /// would block.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_every_kind_stop_counting_as_unanswered() {
@@ -195,7 +195,7 @@ async fn messages_of_every_kind_stop_counting_as_unanswered() {
 }
 
 /// The client reads tens of megabytes of events only after the last block: each subscription receives all its events in
-/// order. The tests of the module `flow` check the memory that they use.
+/// order. The tests of the module `flow` check the memory that these events use.
 #[tokio::test(flavor = "multi_thread")]
 async fn reader_that_starts_after_all_events_receives_them() {
     const BLOCKS: u64 = 6;

@@ -1,4 +1,4 @@
-//! The option `timeout` limits the time of every tracer, in every method that accepts one.
+//! The option `timeout` limits the run time of every tracer, in every method that accepts a tracer.
 
 use super::explorer::serve;
 use crate::{
@@ -20,7 +20,7 @@ fn tracers() -> Vec<Value> {
     [vec![json!({}), mux], named.to_vec()].concat()
 }
 
-/// All methods that accept a tracer, with the parameters before the options. Sends a transaction, which is traced.
+/// Sends a transaction to trace; returns all methods that accept a tracer, with the parameters before the options.
 async fn methods(node: &Node) -> Vec<(&'static str, Vec<Value>)> {
     let hash = node.call("eth_sendRawTransaction", json!([transfer(0, 0, Address::ZERO)])).await;
     let receipt = node.wait_for("eth_getTransactionReceipt", json!([hash])).await;
@@ -71,7 +71,7 @@ async fn running_code_is_aborted() {
     let folder = tempfile::tempdir().unwrap();
     let home = native_home(folder.path());
     let node = serve(folder, home).await;
-    // This sends a transaction, so that the newest block is not genesis, in which no transaction can be traced.
+    // This sends a transaction. Otherwise, the newest block would be genesis, in which no transaction can be traced.
     methods(&node).await;
     let call = json!({ "to": LOOPER, "gas": "0x2faf080" });
     let options = json!({

@@ -1,5 +1,5 @@
-//! The methods `debug_trace*`: the traces of a block equal those of its transactions, with every tracer, and the
-//! options of tracers have the effect that they have in geth.
+//! Tests `debug_trace*`: with every tracer, the traces of a block equal those of its transactions, and the options of
+//! tracers have the same effect as in geth.
 
 use super::native::CONTRACT;
 use crate::{
@@ -10,7 +10,7 @@ use alloy_primitives::{Address, Bytes, TxKind, U256, keccak256};
 use chain::DEV_ACCOUNTS;
 use serde_json::{Value, json};
 
-/// Number of attempts to get three transactions into one block.
+/// Maximum number of attempts to get several transactions into one block.
 const TRIES: u64 = 200;
 /// The recipient of the transfers, an existing account.
 const RECEIVER: Address = DEV_ACCOUNTS[9].address;
@@ -19,16 +19,16 @@ fn call_of(from: usize, nonce: u64, to: TxKind, input: impl Into<Bytes>) -> Byte
     sign(from, unsigned(nonce, to, input))
 }
 
-/// Code that emits a log without content, and reverts.
+/// Code that emits an empty log and reverts.
 const LOG_AND_REVERT: [u8; 10] = [0x60, 0, 0x60, 0, 0xa0, 0x60, 0, 0x60, 0, 0xfd];
 
-/// Init code that deploys this code.
+/// Returns init code that deploys this code.
 fn deploying(code: &[u8]) -> Bytes {
     let init = [0x60, code.len() as u8, 0x80, 0x60, 0x09, 0x3d, 0x39, 0x3d, 0xf3];
     [&init[..], code].concat().into()
 }
 
-/// Code that emits a log without content, calls each of these addresses without input, and emits another log.
+/// Returns code that emits an empty log, calls each of these addresses without input, and emits another empty log.
 fn logging_around(calls: &[Address]) -> Bytes {
     const LOG: [u8; 5] = [0x60, 0, 0x60, 0, 0xa0];
     let call = |to: &Address| {
@@ -39,7 +39,7 @@ fn logging_around(calls: &[Address]) -> Bytes {
     [&LOG[..], &calls, &LOG, &[0x00]].concat().into()
 }
 
-/// A node with tracing enabled.
+/// Starts a node with tracing enabled.
 async fn tracing() -> Node {
     Node::native_with(|config| config.json_rpc.api.push("debug".to_owned())).await
 }
@@ -71,8 +71,8 @@ async fn in_one_block<const N: usize>(node: &Node, raw: impl Fn(u64) -> [Bytes; 
     panic!("no block contains {N} transactions that were sent together");
 }
 
-/// A node with a block that contains a transfer, a call that emits a log, and a call that reverts. Also returns the
-/// receipts, in this order.
+/// Starts a node with a block that contains a transfer, a call that emits a log, and a call that reverts. Also returns
+/// their receipts, in this order.
 async fn traced() -> (Node, [Value; 3]) {
     let node = tracing().await;
     let (contract, _) = created(&node, 0, CONTRACT.to_vec()).await;
@@ -87,7 +87,7 @@ async fn traced() -> (Node, [Value; 3]) {
     (node, receipts)
 }
 
-/// The key of an account in a response.
+/// Returns the key of an account in a response.
 fn key(address: Address) -> String {
     json!(address).as_str().unwrap().to_owned()
 }
@@ -96,7 +96,7 @@ fn number(value: &Value) -> U256 {
     value.as_str().unwrap_or_else(|| panic!("not a quantity: {value}")).parse().unwrap()
 }
 
-/// The logs of a frame and of all frames inside it, sorted by index.
+/// Returns the logs of a frame and of all frames inside it, sorted by index.
 fn logs_of(frame: &Value) -> Vec<Value> {
     let mut logs = frame["logs"].as_array().cloned().unwrap_or_default();
     for call in frame["calls"].as_array().into_iter().flatten() {
@@ -113,7 +113,7 @@ fn positions(frame: &Value) -> Vec<&Value> {
 /// Checks the traces of the transfer, the call that emits a log, and the one that reverts.
 type Check = fn([&Value; 3]);
 
-/// Every tracer, with a check of its traces.
+/// Returns every tracer, each with a check of its traces.
 fn tracers() -> Vec<(Value, Check)> {
     vec![
         (json!({}), |[plain, logs, reverts]| {
@@ -234,7 +234,7 @@ async fn block_traces_equal_those_of_its_transactions() {
     node.stop().await;
 }
 
-/// The indices of logs are those in the receipts, even if other logs were reverted and calls are not shown.
+/// The indices of logs equal those in the receipts, even if other logs were reverted or inner calls are omitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn traced_logs_have_their_index_in_the_block() {
     let node = tracing().await;
@@ -295,7 +295,7 @@ async fn traced_logs_have_their_index_in_the_block() {
     node.stop().await;
 }
 
-/// Whether the trace of a creation contains the new account depends on the options.
+/// The options determine whether the trace of a creation contains the new account.
 #[tokio::test(flavor = "multi_thread")]
 async fn prestate_tracer_can_return_code_hashes() {
     let node = tracing().await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const GAS: u64 = 21_000;
 
-/// A price of 2^130 wei.
+/// Returns a price of 2^130 wei.
 fn wide() -> U256 {
     U256::ONE << 130
 }
@@ -20,7 +20,7 @@ fn low_funds() -> &'static str {
     "insufficient funds for gas * price + value: "
 }
 
-/// An RLP list of encoded items.
+/// Returns the RLP list of these encoded items.
 fn list(items: &[Vec<u8>]) -> Vec<u8> {
     let payload = items.concat();
     let mut out = Vec::new();
@@ -33,7 +33,7 @@ fn item(value: impl Encodable) -> Vec<u8> {
     alloy_rlp::encode(value)
 }
 
-/// An EIP-1559 transaction with any prices, given as big-endian integers.
+/// Returns an EIP-1559 transaction with arbitrary prices, given as big-endian integers.
 fn dynamic(from: usize, nonce: u64, priority_fee: &[u8], cap: &[u8]) -> Bytes {
     let mut items = vec![
         item(CHAIN_ID),
@@ -52,7 +52,7 @@ fn dynamic(from: usize, nonce: u64, priority_fee: &[u8], cap: &[u8]) -> Bytes {
     [&[2][..], &list(&items)].concat().into()
 }
 
-/// A legacy transaction without a chain id.
+/// Returns a legacy transaction without a chain id.
 fn legacy(from: usize, price: &[u8]) -> Bytes {
     let mut items = vec![
         item(0_u64),
@@ -112,7 +112,7 @@ async fn raw_transaction_with_a_wide_price_is_refused_for_its_cost() {
     node.stop().await;
 }
 
-/// The error of a method for a call with these additional fields.
+/// Returns the error of a method for a call with these additional fields.
 async fn error_of(node: &Node, method: &str, fields: Value) -> (i64, String) {
     let mut call = json!({ "from": DEV_ACCOUNTS[0].address, "to": Address::ZERO, "gas": "0x5208" });
     call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

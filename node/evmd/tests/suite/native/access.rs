@@ -1,4 +1,4 @@
-//! Tests access control inside the EVM, where contracts are callers too.
+//! Tests access control inside the EVM, where contracts are also callers.
 
 use super::ledger::{Chain, STORE, call, dev, from};
 use alloy_consensus::TxEip1559;
@@ -14,7 +14,7 @@ fn chain(create: &Value, call: &Value) -> Chain {
     let control = json!({ "create": create, "call": call });
     let mut chain = Chain::with(json!({ "evm": { "params": { "access_control": control } } }));
     chain.ledger.put(TARGET, U256::ZERO, STORE);
-    // Calls the target with all its gas and stores in slot 0 the result of CALL plus 10.
+    // Calls the target with all remaining gas, and stores the result of CALL plus 10 in slot 0.
     let forward =
         [&hex!("5f5f5f5f5f73")[..], TARGET.as_slice(), &hex!("5af1600a015f5500")].concat();
     chain.ledger.put(CALLER, U256::ZERO, &forward);

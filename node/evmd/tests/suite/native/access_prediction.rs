@@ -1,5 +1,5 @@
-//! Compares predicted slots with slots that are read on demand: the same random blocks must have the same
-//! results.
+//! Compares execution with predicted slots to execution that reads slots on demand: the same random blocks must have
+//! the same results.
 
 use super::ledger::{Ledger, call, dev, from};
 use crate::common::both_ways::FastHost;
@@ -13,9 +13,9 @@ use std::{cell::Cell, convert::Infallible};
 use storage::{Account, StateChanges, StateRead};
 use transactions::RecoveredTx;
 
-/// Counts its calls in a mapping by sender, adds the second argument to the entry of the first, counts in a
-/// nested mapping by first argument and sender, and stores two hashes of other bytes. Reverts if the third argument
-/// is not zero.
+/// Increments the sender's entry in a mapping, adds the second argument to the entry of the first, increments the entry
+/// of the first argument and the sender in a nested mapping, and stores two hashes of other bytes. Reverts if the third
+/// argument is not zero.
 const CODE: &[u8] = &hex!(
     "33 5f 52 60 03 60 20 52 60 40 5f 20 80 54 60 01 01 90 55"
     "60 04 35 5f 52 60 40 5f 20 80 54 60 24 35 01 90 55"
@@ -23,7 +23,7 @@ const CODE: &[u8] = &hex!(
     "60 40 60 01 20 60 09 55 60 20 5f 20 60 0a 55"
     "60 44 35 15 60 57 57 5f 5f fd 5b 00"
 );
-/// Number of slots of a call that are not in mappings.
+/// Number of slots in a call that are not in mappings.
 const OTHERS: usize = 2;
 
 /// A state that counts the slots that are read individually.
@@ -57,7 +57,7 @@ impl StateRead for Counted<'_> {
     }
 }
 
-/// The development chain with the contract at several addresses.
+/// The development chain, with the contract at several addresses.
 struct World {
     spec: ChainSpec,
     ledger: Ledger,
@@ -83,8 +83,7 @@ impl World {
         Self { spec: genesis.spec, ledger, modules, header }
     }
 
-    /// Executes transactions, with prediction or without; also returns the number of slots that were read
-    /// individually.
+    /// Executes transactions, with or without prediction. Also returns the number of slots that were read individually.
     fn block(&self, txs: &[RecoveredTx], predict: bool) -> (evm::Executed, usize) {
         let state = Counted { ledger: &self.ledger, single: Cell::new(0) };
         let (hashes, root) = (|_: u64| None, |_: &StateChanges| Ok(B256::ZERO));
@@ -107,7 +106,7 @@ impl World {
     }
 }
 
-/// Calls of contracts: sender, contract, first argument, second argument, and whether there is a third.
+/// A call of a contract: sender, contract, first argument, second argument, and whether there is a third argument.
 type Seed = (usize, Address, u64, u64, bool);
 
 fn calls(seeds: &[Seed]) -> Vec<RecoveredTx> {
@@ -139,7 +138,7 @@ proptest! {
         for _ in 0..2 {
             prop_assert_eq!(&world.block(&txs, true).0, &expected);
         }
-        // Once more with slots that are not zero.
+        // The block is executed again with slots that are not zero.
         world.ledger.apply(&expected.changes);
         for sender in 0..3 {
             world.ledger.accounts.get_mut(&dev(sender)).unwrap().0.nonce = 0;

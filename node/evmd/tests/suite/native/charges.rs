@@ -11,7 +11,7 @@ use serde_json::json;
 
 const CONTRACT: Address = Address::repeat_byte(0xcc);
 
-/// A chain whose account [`CONTRACT`] has this code, and 2 in slot 0.
+/// Returns a chain whose account [`CONTRACT`] has this code, and the value 2 in slot 0.
 fn chain_with(code: &[u8], multiplier: &str) -> Chain {
     let mut params = serde_json::to_value(feemarket::Params::default()).unwrap();
     params["min_gas_multiplier"] = json!(multiplier);

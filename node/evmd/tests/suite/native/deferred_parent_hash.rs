@@ -10,15 +10,15 @@ use transactions::RecoveredTx;
 
 /// Stores the hash of the parent block in slot 0: NUMBER - 1, BLOCKHASH, SSTORE.
 const PARENT_HASH: &[u8] = &hex!("600143034060005500");
-/// The same with the hash of the parent's parent.
+/// The same, but with the hash of the parent's parent.
 const GRANDPARENT_HASH: &[u8] = &hex!("600243034060005500");
-/// Queries the history contract for the hash of an older block and stores the result. The distance is at index 1,
-/// where [`history`] sets it.
+/// Queries the history contract for the hash of an older block and stores the result. [`history`] writes the distance
+/// to the byte at index 1.
 const HISTORY: &[u8] =
     &hex!("600043035f5260205f60205f5f730000f90827f1c53a10cb7a02335b1753200029355af1505f515f5500");
 const ADDRESS: Address = Address::repeat_byte(0xc5);
 
-/// A chain of three blocks with a contract, and a call of it.
+/// Returns a chain of three blocks with a contract, and a call of the contract.
 fn chain(code: &[u8]) -> (Chain, RecoveredTx) {
     let mut chain = Chain::new();
     chain.ledger.put(ADDRESS, U256::ZERO, code);
@@ -34,7 +34,7 @@ fn history(back: u8) -> Vec<u8> {
     code
 }
 
-/// Whether the block with one call could be executed before the parent's hash was known, and the value that the
+/// Returns whether the block with one call could be executed before the parent's hash was known, and the value that the
 /// contract stored.
 fn outcome(code: &[u8]) -> (bool, U256) {
     let (mut chain, tx) = chain(code);

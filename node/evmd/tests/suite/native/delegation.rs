@@ -32,7 +32,7 @@ fn account_runs_the_code_it_delegates_to() {
     // A delegated account can still send transactions.
     let built = chain.block(&[from(dev(1), call(1, dev(2), 21_000))]);
     assert_eq!(built.verdicts, [Ok(21_000)]);
-    // The zero address removes the delegation.
+    // An authorization for the zero address removes the delegation.
     let clear = authorize(1, Address::ZERO, 2);
     let built = chain.block(&[from(dev(0), set_code(1, dev(2), vec![clear]))]);
     assert!(built.succeeded(0));

@@ -1,4 +1,4 @@
-//! Builds a chain of blocks on a map of accounts.
+//! Builds a chain of blocks on an in-memory map of accounts.
 
 use crate::common::both_ways::{FastHost, execute_block_both_ways};
 use alloy_consensus::{
@@ -22,7 +22,7 @@ use transactions::{RecoveredTx, Transaction};
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
 
-/// Accounts with their storage, and codes.
+/// Accounts with their storage, and contract codes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) accounts: BTreeMap<Address, (Account, BTreeMap<U256, U256>)>,
@@ -61,7 +61,7 @@ impl Ledger {
         self.codes.get(&self.get(address).code_hash).cloned().unwrap_or_default()
     }
 
-    /// The sum of all balances.
+    /// Returns the sum of all balances.
     pub(crate) fn supply(&self) -> U256 {
         self.accounts.values().map(|(account, _)| account.balance).sum()
     }
@@ -108,14 +108,14 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// Whether the receipt at `index` has the status success.
+    /// Returns whether the receipt at `index` has the status success.
     pub(crate) fn succeeded(&self, index: usize) -> bool {
         self.executed.receipts[index].outcome == ReceiptOutcome::Status(true)
     }
 }
 
 impl Chain {
-    /// The development chain with these values in the section `config.evmd` of its genesis file.
+    /// Creates the development chain with these values in the section `config.evmd` of its genesis file.
     pub(crate) fn with(section: serde_json::Value) -> Self {
         Self::from_genesis(|file| {
             for (key, value) in section.as_object().unwrap() {
@@ -124,7 +124,7 @@ impl Chain {
         })
     }
 
-    /// The development chain with a changed genesis file.
+    /// Creates the development chain with a changed genesis file.
     pub(crate) fn from_genesis(change: impl FnOnce(&mut serde_json::Value)) -> Self {
         let mut file: serde_json::Value =
             serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -141,8 +141,8 @@ impl Chain {
         Self::with(serde_json::json!({}))
     }
 
-    /// Builds the next block from the valid transactions and applies it. Also executes it as an imported block, and
-    /// builds it before the hash of its parent is known, and asserts that the results are the same.
+    /// Builds the next block from the valid transactions and applies it. Asserts that the result is the same if the
+    /// block is executed as an imported block, and if it is built before the hash of its parent is known.
     pub(crate) fn block(&mut self, txs: &[RecoveredTx]) -> Built {
         let native = self.spec.native().unwrap();
         let mut modules = self.modules.clone();
@@ -213,7 +213,7 @@ impl Chain {
             &unknown,
         )?;
         for tx in txs {
-            // Invalid transactions are left out.
+            // Invalid transactions are omitted.
             let _ = builder.push(tx, &root)?;
         }
         let mut executed = builder.finish(&[], Some(&[]))?;
@@ -222,7 +222,7 @@ impl Chain {
     }
 }
 
-/// A host without block hashes. A request for the hash of this block, which is the parent, fails with
+/// A host without block hashes. A request for the hash of block `self.0`, which is the parent, fails with
 /// [`ParentUnknown`].
 struct NoParentHash(u64);
 
@@ -240,7 +240,7 @@ pub(crate) fn collected(chain: &Chain) -> U256 {
     chain.ledger.get(FEE_COLLECTOR).balance
 }
 
-/// A transaction with an unchecked sender, because execution does not verify signatures.
+/// Returns a transaction whose sender is not checked: execution does not verify signatures.
 pub(crate) fn from<T: SignableTransaction<Signature>>(sender: Address, tx: T) -> RecoveredTx
 where
     Transaction: From<Signed<T>>,
@@ -294,7 +294,7 @@ pub(crate) fn set_code(nonce: u64, to: Address, list: Vec<SignedAuthorization>) 
     }
 }
 
-/// Delegates development account `index` to the code of `address`.
+/// Returns an authorization that delegates development account `index` to the code of `address`.
 pub(crate) fn authorize(index: usize, address: Address, nonce: u64) -> SignedAuthorization {
     let authorization = Authorization { chain_id: U256::ZERO, address, nonce };
     let key = SecretKey::from_secret_bytes(DEV_ACCOUNTS[index].private_key.0).unwrap();
@@ -311,5 +311,5 @@ pub(crate) const REVERT: &[u8] = &hex!("5f5ffd");
 pub(crate) const STORE: &[u8] = &hex!("60015f5500");
 /// Sets slot 0 to zero, which causes a refund.
 pub(crate) const CLEAR: &[u8] = &hex!("5f5f5500");
-/// Uses all gas.
+/// Uses up all gas.
 pub(crate) const INVALID: &[u8] = &hex!("fe");

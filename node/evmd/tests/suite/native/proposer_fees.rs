@@ -20,12 +20,12 @@ fn chain(recipient: &Value, beneficiary: Address) -> Chain {
     chain
 }
 
-/// A chain that pays the proposer.
+/// Creates a chain that pays the fees to the proposer.
 fn paying(beneficiary: Address) -> Chain {
     chain(&json!("FEE_RECIPIENT_PROPOSER"), beneficiary)
 }
 
-/// The amounts in the events of the payments.
+/// Returns the amounts in the events of the payments.
 fn rewards(executed: &Executed) -> Vec<(String, String)> {
     let events = executed.events.iter().filter(|event| event.kind == "proposer_reward");
     let value = |event: &feemarket::store::StoredEvent, key: &str| {
@@ -34,7 +34,7 @@ fn rewards(executed: &Executed) -> Vec<(String, String)> {
     events.map(|event| (value(event, "amount"), value(event, "proposer"))).collect()
 }
 
-/// Fee of a transfer with this gas price.
+/// Returns the fee of a transfer with this gas price.
 fn fee(price: u128) -> U256 {
     U256::from(21_000 * price)
 }
@@ -75,7 +75,7 @@ fn proposer_uses_its_account_in_its_own_block() {
     let built = chain.block(&txs);
     assert!(built.verdicts.iter().all(Result::is_ok), "{:?}", built.verdicts);
     let base_fee = u128::from(built.header.base_fee_per_gas.unwrap());
-    // The proposer receives its own fee back, and the fee of the other sender.
+    // The proposer gets its own fee back, and receives the fee of the other sender.
     let sent = txs[0].tx.value();
     let received = txs[1].tx.value();
     let expected = before - sent + received + fee(base_fee + GWEI / 10);

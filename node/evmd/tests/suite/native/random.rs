@@ -13,12 +13,12 @@ use serde_json::json;
 use std::sync::OnceLock;
 use transactions::{DecodedTx, RecoveredTx};
 
-/// The contracts: the byte that their address repeats, and their code.
+/// The contracts: the byte that fills the address, and the code.
 const CONTRACTS: [(u8, &[u8]); 4] = [(0xc0, REVERT), (0xc1, STORE), (0xc2, CLEAR), (0xc3, INVALID)];
 /// Number of senders.
 const SENDERS: usize = 4;
 
-/// The parameters of one transaction. Its nonce is the sender's next one plus `shift`.
+/// The parameters of one transaction. Its nonce is the sender's next nonce plus `shift`.
 #[derive(Clone, Debug)]
 struct Seed {
     sender: usize,
@@ -141,7 +141,7 @@ proptest! {
                 let sent = included.iter().filter(|(tx, _)| tx.sender == dev(index)).count() as u64;
                 prop_assert_eq!(new, old + sent);
             }
-            // Charges are within their limits, and their sum is the gas of the block.
+            // Charges are within their limits, and their sum is the gas used of the block.
             for (tx, charged) in &included {
                 let limit = tx.tx.gas_limit();
                 prop_assert!(*charged <= limit && *charged >= limit * multiplier / 4);
@@ -158,7 +158,7 @@ proptest! {
     }
 }
 
-/// One modification of bytes, as a broken or malicious client would make it.
+/// A modification of bytes, as a faulty or malicious client could make it.
 #[derive(Clone, Debug)]
 enum Damage {
     Set(prop::sample::Index, u8),
@@ -198,8 +198,8 @@ fn apply(bytes: &mut Vec<u8>, damage: Damage) {
 }
 
 proptest! {
-    /// For any bytes of a transaction, there is no panic on the path to a block, the decoded transaction has exactly
-    /// these bytes, and a transaction that the block refuses has no effect.
+    /// Whatever the bytes of a transaction are, neither decoding nor executing it panics, the decoded transaction has
+    /// exactly these bytes, and a transaction that the block refuses has no effect.
     #[test]
     fn damaged_transactions_neither_panic_nor_change_state(
         seed in seed(),

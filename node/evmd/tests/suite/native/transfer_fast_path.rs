@@ -1,5 +1,4 @@
-//! Compares the fast path of plain transfers with the interpreter: the same random blocks must have the same
-//! results.
+//! Compares the fast path of plain transfers with the interpreter: the same random blocks must have the same results.
 
 use super::ledger::{GWEI, Ledger, STORE, call, dev, from, legacy};
 use crate::common::both_ways::FastHost;
@@ -28,7 +27,7 @@ const FULL: Address = Address::repeat_byte(0xff);
 /// An account whose nonce is close to the maximum.
 const OLD: Address = Address::repeat_byte(0x0d);
 
-/// All senders and recipients.
+/// Returns the sender or recipient with this index.
 fn account(index: u8) -> Address {
     let others = [
         COINBASE,
@@ -131,7 +130,7 @@ fn build(seed: &Seed, nonce: u64) -> RecoveredTx {
     }
 }
 
-/// The rules and the state before a block, the modules on a native chain, and the header of the block.
+/// Returns the rules and the state before a block, the modules of a native chain, and the header of the block.
 fn world(native: bool, multiplier: u64) -> (ChainSpec, Ledger, Option<Modules>, Header) {
     let mut file: serde_json::Value =
         serde_json::from_str(&Genesis::native_dev(1_700_000_000).to_json()).unwrap();
@@ -197,7 +196,7 @@ proptest! {
     }
 }
 
-/// The fast path accepts transfers to a new account, so that the comparison above is meaningful.
+/// If the fast path did not accept transfers to a new account, the comparison above would mean nothing.
 #[test]
 fn transfers_of_the_fast_path_succeed() {
     let (spec, ledger, modules, header) = world(true, 5);

@@ -1,4 +1,4 @@
-//! Tests faults of the machine of a replica, and many followers at a time.
+//! Tests faults of a replica's machine, and many simultaneous followers.
 
 use super::{
     BLOCK_TIME, PROGRAM, assert_sound, follow, head, produce, producer_home, reach, replica_home,
@@ -23,21 +23,21 @@ use std::{
 use testkit::{Endpoints, MAX_WAIT, NodeProcess, own_address};
 use tonic::{Streaming, transport::Channel};
 
-/// Number of followers that read.
+/// Number of followers that read the stream.
 const READING: usize = 150;
 /// Number of followers that read nothing.
 const SILENT: usize = 50;
-/// HTTP/2 windows of these followers: the bytes that are sent before they read.
+/// HTTP/2 windows of the reading and of the silent followers: the number of bytes that are sent before they read.
 const LARGE_WINDOW_BYTES: u32 = 1024 * 1024;
 const SMALL_WINDOW_BYTES: u32 = 1024;
-/// Size of the data of a large transaction.
+/// Size of the data in a large transaction.
 const LARGE_BYTES: usize = 60_000;
 /// Bytes by which the largest file of a replica may grow. `ulimit` counts in units of 512 bytes.
 const FREE_BYTES: u64 = 256 * 1024;
 const UNIT_BYTES: u64 = 512;
 
-/// Runs a replica until it ends because its chain cannot grow. A limit on the size of files simulates a full disk.
-/// The system refuses to let a file grow beyond it.
+/// Runs a replica until it ends because its chain cannot grow. A limit on file sizes simulates a full disk: the system
+/// refuses to let a file grow beyond it.
 fn follow_on_a_full_disk(home: &Path, source: &str) -> Output {
     let size = fs::metadata(home.join("chain/data.mdb")).unwrap().len();
     let units = (size + FREE_BYTES) / UNIT_BYTES;
@@ -70,7 +70,7 @@ async fn a_replica_with_a_full_disk_ends_and_continues_when_there_is_space() {
     assert_sound(&replica_home);
 }
 
-/// The clocks of two machines differ. A replica accepts the timestamps that the certificates cover.
+/// The clocks of the two machines differ. A replica accepts the timestamps that the certificates cover.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_whose_clock_is_an_hour_behind_follows() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,8 +150,8 @@ async fn followers_that_read_nothing_do_not_delay_the_others() {
     drop(silent);
 }
 
-/// Sends five large transactions. Together they exceed the window of a silent follower and the server's buffer for it.
-/// Returns the number of the last one's block.
+/// Sends five large transactions. Together they exceed a silent follower's window and the server's buffer for that
+/// follower. Returns the number of the block that contains the last one.
 async fn send_large_transactions(producer: &NodeProcess, round: u64) -> u64 {
     let endpoints = producer.endpoints();
     let mut last = json!(null);

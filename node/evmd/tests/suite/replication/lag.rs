@@ -10,7 +10,7 @@ use tonic_prost::ProstCodec;
 
 use proto::cosmos::base::tendermint::v1beta1::{GetSyncingRequest, GetSyncingResponse};
 
-/// The servers that state heights, and a request for each, in which `{}` stands for a further header line.
+/// Returns the servers that report heights, and a request for each, in which `{}` stands for an optional header line.
 fn requests(endpoints: &Endpoints) -> [(&'static str, SocketAddr, String); 4] {
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
     let post = format!(
@@ -29,7 +29,7 @@ fn requests(endpoints: &Endpoints) -> [(&'static str, SocketAddr, String); 4] {
     ]
 }
 
-/// Sends a request with a header line or none; returns the status, the stated height, and the body.
+/// Sends a request with an optional header line. Returns the status, the reported height, and the body.
 async fn send(address: SocketAddr, request: &str, line: &str) -> (u16, Option<u64>, String) {
     let request = request.replace("{}", line);
     let (status, head, body) = exchange_with_head(address, request.as_bytes()).await;
@@ -67,7 +67,7 @@ async fn clients_of_several_nodes_never_see_an_older_head() {
         assert_eq!(status, 400, "{name}: {body}");
         assert!(body.contains("one decimal number"), "{name}: {body}");
     }
-    // The handshake of a WebSocket has the same headers.
+    // The WebSocket handshake has the same headers.
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{}\r\n";
     let line = "X-Evmd-Min-Height: 99999999\r\n";
@@ -81,7 +81,7 @@ async fn clients_of_several_nodes_never_see_an_older_head() {
     assert_eq!(error.code(), Code::Unavailable, "{error}");
 }
 
-/// The result of `GetSyncing`, and the stated height.
+/// Returns the result of `GetSyncing`, and the reported height.
 async fn syncing(
     endpoints: &Endpoints,
     min_height: Option<u64>,
@@ -101,7 +101,7 @@ async fn syncing(
     Ok((response.into_inner().syncing, height))
 }
 
-/// What a node reports about its lag: whether it is behind, on every interface, and the status of `/ready`.
+/// Returns what a node reports about its lag: whether it is behind, on every interface, and the status of `/ready`.
 async fn reported(endpoints: &Endpoints) -> Value {
     let (ready, body) = endpoints.get("/ready").await;
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -115,7 +115,7 @@ async fn reported(endpoints: &Endpoints) -> Value {
     })
 }
 
-/// What a node reports if it is behind, or if it is not.
+/// Returns what a node should report, depending on whether it is behind.
 fn expected(behind: bool) -> Value {
     json!({
         "eth_syncing": behind, "REST": behind, "gRPC": behind, "CometBFT": behind, "behind": behind,
@@ -154,7 +154,7 @@ async fn a_replica_without_a_source_reports_that_it_is_behind() {
             .take()
     };
     assert_eq!(pushed(&mut socket).await, json!(false));
-    // The source is silent on an open connection.
+    // The source stays silent on an open connection.
     producer.pause();
     wait_until_reported(&endpoints, true).await;
     assert_eq!(pushed(&mut socket).await["syncing"], json!(true));

@@ -1,4 +1,4 @@
-//! Tests the promotion of a replica, and that the old producer stops and can become a replica.
+//! Tests that a replica can be promoted, and that the old producer stops and can become a replica.
 
 use super::{
     BLOCK_TIME, assert_sound, follow, head, producer_home, reach, replica_home, status, url,
@@ -17,7 +17,7 @@ use std::{
 };
 use testkit::{Endpoints, NodeProcess, own_address};
 
-/// A home folder with a chain that has a recovery key, and the file of that key.
+/// Creates a home folder with a chain that has a recovery key. Returns the folder and the file of that key.
 pub(super) fn recoverable_home(folder: &Path) -> (PathBuf, String) {
     let (home, key) = (folder.join("producer"), folder.join("recovery.key"));
     let key = key.to_str().unwrap().to_owned();
@@ -32,13 +32,13 @@ fn produce_at(home: &Path, address: &str) -> NodeProcess {
     NodeProcess::start(Path::new(PROGRAM), home, &options)
 }
 
-/// Runs `evmd promote`; returns the exit code, and the output or the error.
+/// Runs `evmd promote`. Returns the exit code, and the output or the error.
 fn promote(home: &Path, key: &str, options: &[&str]) -> (i32, String) {
     let (code, out, error) = run(home, &[&["promote", "--signed-by", key], options].concat());
     (code, if code == 0 { out } else { error })
 }
 
-/// Runs `evmd start`, which must end by itself; returns the error.
+/// Runs `evmd start`, which must end by itself, and returns the error.
 pub(super) fn fails_to_start(home: &Path, options: &[&str]) -> String {
     let endpoints = Endpoints::unused().options();
     let mut all = vec!["start"];
@@ -85,11 +85,11 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
         first.endpoints().call("eth_getTransactionCount", nonce.clone()).await,
         json!("0x3c")
     );
-    // The other replica accepts the term without a command, because it has no later block.
+    // The other replica needs no command to accept the term, because it has no later block.
     reach(&second, last + 2).await;
     assert_eq!(status(&second).await["refused"], json!([]));
 
-    // A node that follows the old producer sends it the term.
+    // A node that follows the old producer sends it the new term.
     let old = produce_at(&home, &old_address);
     let third = replica_home(&home, "third");
     let third = follow(&third, &format!("http://{first_address},http://{old_address}"), &[]);
@@ -98,7 +98,7 @@ async fn a_promoted_replica_continues_the_chain_and_the_old_producer_stops() {
     let address = old.endpoints().json_rpc;
     wait_until("the old producer has stopped", || TcpStream::connect(address).is_err());
     let _first = produce_at(&homes[0], &first_address);
-    // The old producer does not produce again, and becomes a replica.
+    // The old producer refuses to produce again, but can become a replica.
     let error = fails_to_start(&home, &[]);
     assert!(error.contains("(term 1): follow that producer (--follow URL)"), "{error}");
     let source = format!("http://{first_address}");
@@ -148,7 +148,7 @@ async fn promotions_that_lose_blocks_or_have_no_key_are_refused() {
     let mut replica = follow(&replica_home, &source, &[]);
     reach(&replica, 1).await;
     replica.stop();
-    // Another replica has later blocks.
+    // A second replica has later blocks.
     let second = super::replica_home(&home, "second");
     let mut ahead = follow(&second, &source, &[]);
     reach(&ahead, head(&producer.endpoints()).await + 2).await;
@@ -166,12 +166,12 @@ async fn promotions_that_lose_blocks_or_have_no_key_are_refused() {
     assert!(code == 1 && text.contains("/nonexistent does not exist"), "{text}");
     let (code, text) = promote(&home, key, &[]);
     assert!(code == 1 && text.contains("is in use"), "{text}");
-    // The old key in the home of the replica would sign blocks of both nodes.
+    // With the old key in the replica's home, both nodes would sign blocks with that key.
     fs::copy(key, replica_home.join("producer.key")).unwrap();
     let (code, text) = promote(&replica_home, key, &[]);
     assert!(code == 1 && text.contains("which is that of a producer of this chain"), "{text}");
     fs::remove_file(replica_home.join("producer.key")).unwrap();
-    // The old key signs the term, and the loss is accepted.
+    // The old key signs the term, and the operator accepts the loss.
     let options = ["--ask", &source, "--accept-loss", "-o", "json"];
     let (code, text) = promote(&replica_home, key, &options);
     assert_eq!(code, 0, "{text}");
@@ -227,7 +227,7 @@ async fn an_old_producer_with_later_blocks_becomes_a_replica_after_a_rollback() 
         if reason.contains(&rollback) { Ok(()) } else { Err(status.to_string()) }
     });
     old.stop();
-    // The old producer now knows the term, so it can neither produce, nor follow, nor be promoted with these blocks.
+    // The old producer now knows the term, so with these blocks it can neither produce, nor follow, nor be promoted.
     let error = fails_to_start(&home, &[]);
     assert!(error.contains("follow that producer (--follow URL)"), "{error}");
     let error = fails_to_start(&home, &["--follow", &source]);

@@ -1,5 +1,5 @@
-//! Tests sources that send invalid data. The replica must stop using them, report the reason, and keep its last valid
-//! block.
+//! Tests sources that send invalid data. The replica must stop using such a source, report the reason, and keep its
+//! last valid block.
 
 use super::{
     assert_sound, follow, head, produce, producer_home, reach, replica_home, status, url, use_chain,
@@ -22,7 +22,7 @@ use testkit::{MAX_WAIT, NodeProcess, copy_folder};
 use tokio::net::TcpListener;
 use tonic::{Code, Request, Response, Status, service::Routes};
 
-/// A block as it is sent.
+/// A block in the form in which sources send it.
 #[derive(Clone, Debug, Default)]
 struct Block {
     header: Bytes,
@@ -32,7 +32,7 @@ struct Block {
 }
 
 impl Block {
-    /// The block in one piece.
+    /// Returns the block in one piece.
     fn piece(&self) -> Piece {
         let governance = GovernanceRows { rows: self.governance.clone() };
         let governance = governance.encode_to_vec().into();
@@ -48,7 +48,7 @@ impl Block {
 }
 
 impl Block {
-    /// The block in pieces of the usual size.
+    /// Returns the block in pieces of the usual size.
     fn pieces(&self) -> Vec<Piece> {
         let whole = self.piece();
         let starts: Vec<_> = (0..whole.data.len()).step_by(60_000).collect();
@@ -70,7 +70,7 @@ pub(super) async fn genesis_hash(node: &NodeProcess) -> Bytes {
     hash.to_vec().into()
 }
 
-/// The first `count` blocks of a node, as it sends them.
+/// Returns the first `count` blocks of a node, as the node sends them.
 async fn blocks_of(node: &NodeProcess, count: u64) -> Vec<Block> {
     let endpoint = tonic::transport::Endpoint::from_shared(url(node)).unwrap();
     let mut client = SourceClient::new(endpoint.connect().await.unwrap());
@@ -104,13 +104,13 @@ async fn blocks_of(node: &NodeProcess, count: u64) -> Vec<Block> {
 /// What a fake source sends to a follower.
 #[derive(Clone, Debug)]
 enum Script {
-    /// These pieces, and then nothing.
+    /// Sends these pieces, and then nothing more.
     Pieces(Vec<Piece>),
-    /// These pieces, and then the end of the stream.
+    /// Sends these pieces, and then ends the stream.
     Ends(Vec<Piece>),
-    /// The first piece, and then more data without an end.
+    /// Sends the first piece, and then an endless stream of data.
     Endless(Piece),
-    /// This error.
+    /// Fails with this error.
     Fails(Status),
 }
 
@@ -162,12 +162,12 @@ impl Source for Fake {
     }
 }
 
-/// Serves a fake source and returns its address. The source ends with the runtime of the test.
+/// Serves a fake source, and returns its address. The source ends with the runtime of the test.
 async fn fake(script: Script) -> String {
     fake_with_terms(script, Vec::new()).await
 }
 
-/// The same with producer terms.
+/// Like [`fake`], but the source also sends producer terms.
 async fn fake_with_terms(script: Script, terms: Vec<Bytes>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -176,8 +176,8 @@ async fn fake_with_terms(script: Script, terms: Vec<Bytes>) -> String {
     format!("http://{address}")
 }
 
-/// Starts a replica that follows a fake source, and then the producer. Checks the reason for which the fake one is
-/// refused (one of several, separated by `|`), and that the replica reaches the producer's blocks afterwards.
+/// Starts a replica that follows a fake source, and then the producer. Checks that the fake source is refused for
+/// `reason` (one of several, separated by `|`), and that the replica then follows the producer's blocks.
 async fn assert_refused(
     home: &Path,
     producer: &NodeProcess,
@@ -203,7 +203,7 @@ async fn assert_refused(
     reach(&replica, next).await;
 }
 
-/// Sends all blocks, after a change to the block at `index`.
+/// Returns a script that sends all blocks after a change to the block at `index`.
 fn changed(blocks: &[Block], index: usize, change: impl FnOnce(&mut Block)) -> Script {
     let mut blocks = blocks.to_vec();
     change(&mut blocks[index]);
@@ -221,7 +221,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = producer_home(folder.path());
     let producer = produce(&home);
-    // More blocks than may be without a certificate.
+    // There must be more blocks than a source may send without a certificate.
     let last = use_chain(&producer, 0).await.max(36);
     let blocks = blocks_of(&producer, last).await;
     let with = |has: fn(&Block) -> bool| blocks.iter().position(has).unwrap();
@@ -284,7 +284,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
                 let address = DEV_ACCOUNTS[2].address;
                 let found =
                     block.results.changes.windows(20).position(|found| found == address.as_slice());
-                // The address, flags, and the length of the nonce are before the balance.
+                // The address, the flags, and the length of the nonce precede the balance.
                 flip(&mut block.results.changes, found.unwrap() + 20 + 8);
             }),
             "stateRoot",
@@ -359,7 +359,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
             },
             "have no certificate, and at most 32 are held",
         ),
-        // The block is checked even if the stream has ended.
+        // The block is checked even though the stream has ended.
         (
             "ends",
             {
@@ -375,7 +375,7 @@ async fn a_source_that_alters_any_part_of_a_block_is_refused() {
     for (name, script, reason) in cases {
         assert_refused(&home, &producer, (name, script), &[], reason).await;
     }
-    // If signatures are not checked, the header still proves the senders. Cosmos transactions contain their senders.
+    // Even if signatures are not checked, the header proves the senders. Cosmos transactions contain their senders.
     let position = |block: &Block| {
         let sender = DEV_ACCOUNTS[1].address;
         block.results.senders.chunks(20).position(|found| found == sender.as_slice()).unwrap()
@@ -417,7 +417,7 @@ async fn sources_refuse_other_versions_and_chains() {
     }
 }
 
-/// This test takes longer than the others, because all bytes up to the limit are sent.
+/// This test takes longer than the others because the source sends all bytes up to the limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_block_without_an_end_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -440,7 +440,7 @@ async fn a_block_without_an_end_is_refused() {
 /// A change to a block.
 type Change<'a> = &'a dyn Fn(&mut Block);
 
-/// Changes that keep all roots, but would make the replica serve other data.
+/// These changes keep all roots, but the replica would serve wrong data.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_that_roots_do_not_prove_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -453,7 +453,7 @@ async fn changes_that_roots_do_not_prove_are_refused() {
     };
     let index = blocks.iter().position(creation).unwrap();
     let code_bytes = 10;
-    // The list of codes is at the end: one code of 10 bytes, its length and its hash before it.
+    // The list of codes is at the end. It has one code of 10 bytes, which its hash and its length precede.
     let cases: [(&str, Change<'_>, &str); 3] = [
         (
             "other-code",
@@ -496,7 +496,7 @@ async fn changes_that_roots_do_not_prove_are_refused() {
     }
 }
 
-/// Blocks of an import, or from before the producer had a key, have no certificates of their own.
+/// Imported blocks, and blocks from before the producer had a key, have no certificates of their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_later_certificate_covers_earlier_blocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -504,7 +504,7 @@ async fn a_later_certificate_covers_earlier_blocks() {
     let producer = produce(&home);
     let last = use_chain(&producer, 0).await + 8;
     let mut blocks = blocks_of(&producer, last).await;
-    // Every fifth block keeps its certificate. The blocks after the last certificate are not proved.
+    // Every fifth block keeps its certificate. No certificate covers the blocks after the last one that has its own.
     for (index, block) in blocks.iter_mut().enumerate() {
         if index % 5 != 4 {
             block.certificate = Bytes::new();
@@ -521,7 +521,7 @@ async fn a_later_certificate_covers_earlier_blocks() {
     assert_sound(&replica_home);
 }
 
-/// A source of another version may be upgraded, so it is tried again.
+/// A source with a different version may be upgraded, so the replica tries it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_of_another_version_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -537,7 +537,7 @@ async fn a_source_of_another_version_is_tried_again() {
     assert_eq!(status["source"], json!(url(&producer)));
 }
 
-/// A producer that signs two blocks at one height cannot make a replica replace the block that it has.
+/// Even if a producer signs two blocks at one height, a replica does not replace the block that it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_block_at_one_height_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -545,11 +545,11 @@ async fn a_second_block_at_one_height_is_refused() {
     let mut producer = produce(&home);
     use_chain(&producer, 0).await;
     producer.stop();
-    // A copy of the home folder has the same key, and produces other blocks.
+    // A copy of the home folder has the same key but produces different blocks.
     let other = home.with_file_name("other");
     copy_folder(&home, &other);
     let mut producer = produce(&home);
-    // Empty blocks with the same timestamp would be the same in both.
+    // Empty blocks with the same timestamp would be equal in both homes.
     let last = use_chain(&producer, 1).await;
     let replica_home = replica_home(&home, "replica");
     let mut replica = follow(&replica_home, &url(&producer), &[]);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use testkit::{NodeProcess, tls_file};
 use tokio::net::TcpListener;
 
-/// Sets settings of `replication` in a home folder.
+/// Writes values of the section `replication` to the settings of a home folder.
 fn set(home: &Path, settings: &[(&str, PathBuf)]) {
     for (name, value) in settings {
         let name = format!("replication.{name}");
@@ -56,7 +56,7 @@ async fn blocks_transactions_and_promote_queries_travel_over_tls() {
     let number = receipt["blockNumber"].as_str().unwrap();
     let number = u64::from_str_radix(&number[2..], 16).unwrap();
     replica.kill();
-    // The command asks the producer, which has later blocks.
+    // The command asks the producer, which already has later blocks.
     reach(&producer, number + 5).await;
     let promote = ["promote", "--signed-by", &recovery, "--ask", &url];
     let (code, _, error) = run(&replica_home, &promote);
@@ -81,7 +81,7 @@ async fn ask_node_requires_a_trusted_certificate_and_a_matching_scheme() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap();
     for (url, roots) in [
-        // A certificate authority that is not trusted, and a host that the certificate does not name.
+        // The authority of the certificate is not trusted, or the certificate does not name the host.
         (format!("https://{at}"), &Roots::default()),
         (format!("https://localhost:{}", at.port()), &roots),
         // Only one side encrypts.

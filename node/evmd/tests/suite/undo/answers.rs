@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256};
 use serde_json::{Value, json};
 use testkit::{Endpoints, exchange};
 
-/// Number of calls in a batch; the limit of the nodes under test is 100.
+/// Number of calls in a batch. The limit of the nodes under test is 100.
 const BATCH: usize = 80;
 /// Call data, without a selector, with which the contracts store 1 in slot 2 and emit a log.
 const CALL_DATA: &str = "0x0000000000000000000000000000000000000000000000000000000000000002\
@@ -94,7 +94,7 @@ impl Twins<'_> {
         calls
     }
 
-    /// Calls about a block, its header and the state after it.
+    /// Returns calls about a block, its header, and the state after it.
     fn of_block(&self, block: &Value) -> Vec<(&'static str, Value)> {
         let (number, hash) = (&block["number"], &block["hash"]);
         let tracer = |name: &str| json!([number, { "tracer": name }]);
@@ -149,7 +149,7 @@ fn of_transactions(block: &Value) -> Vec<(&'static str, Value)> {
     calls
 }
 
-/// Paths of the Cosmos interfaces. A chain with Ethereum's rules does not have all of them.
+/// Returns paths of the Cosmos interfaces. A chain with Ethereum's rules serves only some of them.
 fn paths(addresses: &[Address]) -> Vec<String> {
     let mut paths = vec![
         "/cosmos/bank/v1beta1/supply".to_owned(),

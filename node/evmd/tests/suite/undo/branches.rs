@@ -1,4 +1,4 @@
-//! Sends a tree of blocks to a node in random order. The node follows the branch that is chosen, and then has the same
+//! Sends a tree of blocks to a node in random order. The node follows the chosen branch, and must then have the same
 //! data as a node that only received that branch.
 
 use super::{
@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 use transactions::Senders;
 use verify::{Backend, Recoverer};
 
-/// Number of blocks of the tree, in the default run and with `EVMD_LONG_TESTS`.
+/// Number of blocks in the tree, in the default run and with `EVMD_LONG_TESTS`.
 const BLOCKS: [usize; 2] = [80, 1_000];
 /// Number of steps of the node that follows the tree.
 const STEPS: [usize; 2] = [400, 10_000];
@@ -38,7 +38,7 @@ fn undoable(rules: Rules, folder: &Path) -> Home {
     home
 }
 
-/// The blocks that a node produced, each on the previous block or on an earlier one, and the contracts in them.
+/// Blocks that a node produced, each on the previous block or on an earlier one, and the contracts in these blocks.
 struct Tree {
     blocks: Vec<Block>,
     traffic: Traffic,
@@ -92,7 +92,7 @@ struct Follower {
     runtime: Runtime,
     node: Node,
     random: Random,
-    /// Accepted blocks, which may have been dropped since.
+    /// Blocks that the node accepted. It may have dropped them since.
     accepted: B256Map<()>,
     chosen: usize,
     built: usize,
@@ -139,7 +139,7 @@ impl Follower {
                     Err(error) => panic!("{error}"),
                 }
             }
-            // The node builds the same block from its transactions.
+            // The node must build the same block from its transactions.
             12 | 13 => match self.runtime.block_on(build(&client, block)) {
                 Ok(built) => {
                     assert_eq!((built.hash, &built.header), (block.hash, &block.header));
@@ -178,7 +178,7 @@ impl Follower {
     }
 }
 
-/// Builds a block with the timestamp and the transactions of another one, on its parent.
+/// Builds a block on the parent of `block`, with its timestamp and transactions.
 async fn build(client: &BlockClient, block: &Block) -> Result<Block, BuildError> {
     let mut senders = Senders::of_chain(Recoverer::new(Backend::detect().unwrap()), CHAIN_ID);
     let txs = recover_body(&mut senders, block).unwrap();

@@ -1,4 +1,4 @@
-//! Tests the return to a block that is older than the blocks that can be undone, after which the index is rebuilt.
+//! Tests returning to a block that is older than those that can be undone, which requires rebuilding the index.
 
 use super::{
     STORE, compare_with_replay,
@@ -13,11 +13,11 @@ use pipeline::{BlockClient, Pipeline, UndoError, UndoneTransactions};
 use std::{path::Path, time::Duration};
 use storage::StateRead;
 
-/// Number of blocks: more than the flush stage collects before it writes them.
+/// Number of blocks. It is larger than the number that the flush stage collects before it writes them.
 const MANY_BLOCKS: u64 = 150;
 /// Number of blocks that can be undone without rebuilding the index.
 const UNDO_BLOCKS: usize = 3;
-/// Environment variable of the child process: its home folder.
+/// The environment variable that passes the home folder to the child process.
 const CHILD_FOLDER: &str = "EVMD_TEST_DEEP_UNDO_FOLDER";
 /// Number of kills in the default run and with `EVMD_LONG_TESTS`.
 const KILLS: [u64; 2] = [5, 60];
@@ -29,7 +29,7 @@ fn started(folder: &Path) -> (Home, Pipeline) {
     (home, pipeline)
 }
 
-/// Mines blocks with one transaction each: a contract, and calls that store values in it.
+/// Mines blocks with one transaction each: first the creation of a contract, then calls that store values in it.
 async fn mine(pipeline: &Pipeline, count: u64) {
     let sender = DEV_ACCOUNTS[0].address;
     let client = pipeline.client();
@@ -73,7 +73,7 @@ async fn any_block_becomes_the_head_again() {
         let too_deep = blocks.undo(to, UndoneTransactions::Drop).await;
         assert!(matches!(too_deep, Err(UndoError::TooDeep { .. })), "{too_deep:?}");
         undo(&pipeline, &blocks, to).await;
-        // A reader of the former branch keeps its snapshot, and a new one fails.
+        // A reader of the former branch keeps its snapshot, and opening a new one fails.
         assert_eq!(sender(), before);
         let error = old.state.reader().map(drop).unwrap_err().to_string();
         assert!(error.contains("repeat the request"), "{error}");
@@ -94,7 +94,7 @@ async fn any_block_becomes_the_head_again() {
     assert_eq!(reopened(folder.path()).view().unwrap().head.hash, head);
 }
 
-/// Runs in the child process of the next test only: mines blocks and returns to old ones until it is killed.
+/// Mines blocks and returns to old ones until it is killed. Runs only in the child process of the next test.
 #[tokio::test]
 async fn child_returns_to_old_blocks() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };

@@ -1,6 +1,6 @@
-//! Clocks that advance a thousand times as fast as those of the machine. Timestamps of Ethereum blocks increase by at
-//! least a second, and the node does not produce blocks far ahead of its clock. With the clocks of the machine, a test
-//! of thousands of blocks would take hours.
+//! Clocks that run a thousand times as fast as those of the machine. Timestamps of Ethereum blocks increase by at least
+//! a second, and the node does not produce blocks far ahead of its clock. With the machine's clocks, a test of
+//! thousands of blocks would take hours.
 
 use pipeline::{SystemTimeSource, TimeSource};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 const SPEED: u32 = 1000;
 
-/// The wall time at the first use in this process, and the accelerated time since then.
+/// Returns the wall time at the first use in this process, and the accelerated time since then.
 fn elapsed() -> (SystemTime, Duration) {
     static START: OnceLock<(SystemTime, Duration)> = OnceLock::new();
     let machine = SystemTimeSource;

@@ -1,4 +1,4 @@
-//! SIGKILL at any moment of an undo leaves one of the two heads, and loses no accepted transaction.
+//! Tests that SIGKILL during an undo leaves either the old or the new head, and loses no accepted transaction.
 
 use super::{transaction, verify};
 use crate::common::{native_home, producing, reopened, wait_until};
@@ -14,13 +14,13 @@ use std::{
     time::Duration,
 };
 
-/// Environment variable of the child process: its home folder.
+/// The environment variable that passes the home folder to the child process.
 const CHILD_FOLDER: &str = "EVMD_TEST_UNDO_FOLDER";
 /// Number of kills in the default run and with `EVMD_LONG_TESTS`.
 const KILLS: [u64; 2] = [12, 160];
 const SETTINGS: &str = "[storage]\nundo-blocks = 16\n[engine]\nempty-blocks = false\n";
 
-/// Opens the home of the child, and creates it at the first call.
+/// Opens the child's home, and creates it first if it does not exist.
 fn opened(folder: &Path) -> Home {
     if !Home::exists(folder) {
         drop(native_home(folder));
@@ -35,7 +35,7 @@ pub(super) fn announce(line: &str) {
     out.flush().unwrap();
 }
 
-/// Runs in the child process of the next test only: mines transactions and undoes blocks until it is killed.
+/// Mines transactions and undoes blocks until it is killed. Runs only in the child process of the next test.
 #[test]
 fn child_undoes() {
     let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
@@ -65,8 +65,8 @@ fn child_undoes() {
     }
 }
 
-/// Runs the test `name` as the child, and kills it when it has announced `lines` beginnings and ends of undos. Returns
-/// the accepted transactions, and the last block to which the child returned or was about to return. The tuple is the
+/// Runs the test `name` as the child, and kills it once it has announced `lines` starts and ends of undos. Returns the
+/// accepted transactions, and the last block to which the child returned or was about to return. The tuple contains the
 /// environment variable for the child's home, and the home.
 pub(super) fn kill_after(
     name: &str,
@@ -91,7 +91,7 @@ pub(super) fn kill_after(
             _ => continue,
         }
         if seen == lines {
-            // The child continues while its lines are read, so the kill is at any moment after the announcement.
+            // The child continues while its lines are read, so the kill may come at any moment after the announcement.
             child.kill().unwrap();
         }
     }
@@ -126,7 +126,7 @@ fn killed_undo_leaves_a_complete_chain_and_every_accepted_transaction() {
     }
 }
 
-/// The index lacks the newest blocks after a shutdown too, so a restarted node can undo as many blocks as before.
+/// The index also lacks the newest blocks after a shutdown, so a restarted node can undo as many blocks as before.
 #[tokio::test]
 async fn blocks_can_be_undone_after_a_clean_restart() {
     let folder = tempfile::tempdir().unwrap();

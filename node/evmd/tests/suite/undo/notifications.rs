@@ -1,4 +1,4 @@
-//! Tests that clients receive the same notifications about an undo as about a reorganisation of geth.
+//! Tests that clients are notified of an undo in the same way as geth notifies them of a reorganisation.
 
 use super::{STORE, store, transaction, undoable_home};
 use crate::{
@@ -11,7 +11,7 @@ use pipeline::UndoneTransactions;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A node with the contract [`STORE`].
+/// A node with the contract that [`STORE`] deploys.
 struct Undoable {
     node: Node,
     contract: Address,
@@ -39,7 +39,7 @@ impl Undoable {
         hash
     }
 
-    /// Mines a transaction with this nonce that emits a log with this topic.
+    /// Mines a transaction with this nonce, which emits a log with this topic.
     async fn log(&self, nonce: u64, topic: u64) -> B256 {
         let to = TxKind::Call(self.contract);
         self.mine(transaction(0, nonce, to, 0, store(topic, 1))).await
@@ -91,7 +91,7 @@ async fn filters_report_removed_logs_once_and_the_blocks_of_the_new_branch() {
     node.node.stop().await;
 }
 
-/// The result in the next notification of a connection with one subscription.
+/// Returns the result in the next notification of a connection with one subscription.
 async fn notification(socket: &mut Socket) -> Value {
     let mut message = socket.receive().await;
     assert_eq!(message["method"], "eth_subscription", "{message}");

@@ -1,4 +1,4 @@
-//! A model of the pool. It contains each accepted transaction that can still be mined and is not in the chain, once.
+//! A model of the pool. It contains, once, each accepted transaction that can still be mined and is not in the chain.
 
 use alloy_primitives::B256;
 use chain::DEV_ACCOUNTS;
@@ -7,7 +7,7 @@ use state::View;
 use std::collections::BTreeMap;
 use storage::StateRead;
 
-/// The accepted transactions by development account and nonce, without those that an undo dropped.
+/// The accepted transactions by development account and nonce, except those that an undo dropped.
 #[derive(Default)]
 pub(super) struct Accepted(BTreeMap<(usize, u64), B256>);
 
@@ -25,8 +25,8 @@ impl Accepted {
         self.0.retain(|_, hash| !dropped.contains(hash));
     }
 
-    /// The transactions that must be in the pool when no more can be mined on this head, in ascending order of their
-    /// hashes. `None` if one can be mined.
+    /// Returns the transactions that must be in the pool when no more can be mined on this head, in ascending order of
+    /// their hashes. Returns `None` if one can still be mined.
     fn pooled(&self, view: &View) -> Option<Vec<B256>> {
         let state = view.state.reader().unwrap();
         let mut pooled = Vec::new();
@@ -41,7 +41,7 @@ impl Accepted {
         Some(pooled)
     }
 
-    /// Fails if the pool differs from the model.
+    /// Returns an error if the pool differs from the model.
     pub(super) fn compare(&self, view: &View, content: &[SenderTxs]) -> Result<(), String> {
         let all = content.iter().flat_map(|sender| sender.pending.iter().chain(&sender.queued));
         let mut found: Vec<_> = all.map(|tx| tx.hash).collect();
@@ -53,7 +53,7 @@ impl Accepted {
         }
     }
 
-    /// Every accepted transaction with a nonce below that of its account must be in the chain.
+    /// Asserts that every accepted transaction with a nonce below that of its account is in the chain.
     pub(super) fn assert_mined(&self, view: &View) {
         let state = view.state.reader().unwrap();
         for ((from, nonce), hash) in &self.0 {

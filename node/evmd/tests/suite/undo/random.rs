@@ -1,5 +1,5 @@
-//! Makes random sequences of blocks and undos, and compares the node with a node that replays the current chain, and
-//! with a model of the pool.
+//! Performs random sequences of block production and undos. Compares the node with a node that replays the current
+//! chain, and with a model of the pool.
 
 use super::{
     fast_clock,
@@ -25,7 +25,7 @@ const STEPS: [u64; 2] = [150, 10_000];
 const COMPARISONS: [u64; 2] = [3, 20];
 const UNDO_BLOCKS: u64 = 16;
 
-/// A node, and the transactions that its clients have submitted.
+/// A node, and the transactions that were submitted to it.
 struct Walk {
     runtime: Runtime,
     node: Node,
@@ -45,7 +45,7 @@ impl Walk {
     fn submit(&mut self) {
         for _ in 0..=self.random.below(6) {
             let from = self.traffic.sender(&mut self.random);
-            // The pool of blob transactions allows no gap before a nonce.
+            // The blob pool allows no nonce gap.
             let gap = match self.random.chance(10) && from != BLOB_SENDER {
                 true => 1 + self.random.below(3),
                 false => 0,
@@ -61,7 +61,7 @@ impl Walk {
         self.settle();
     }
 
-    /// The next nonce of an account, after its transactions in the chain and in the pool.
+    /// Returns the next nonce of an account, after its transactions in the chain and in the pool.
     fn next_nonce(&self, from: usize) -> u64 {
         let (client, sender) = (self.node.pipeline.client(), DEV_ACCOUNTS[from].address);
         let pooled = self.runtime.block_on(client.nonce(sender)).unwrap();
@@ -73,7 +73,7 @@ impl Walk {
         state.account(sender).unwrap().unwrap_or_default().nonce
     }
 
-    /// Waits until the pool has exactly the accepted transactions behind a gap.
+    /// Waits until the pool has exactly the accepted transactions that are behind a gap.
     fn settle(&self) {
         let client = self.node.pipeline.client();
         wait_for("the pool has exactly what cannot be mined", || {
@@ -98,7 +98,7 @@ impl Walk {
         let client = self.node.pipeline.blocks().unwrap();
         let hash = match self.runtime.block_on(client.undo(to, transactions)) {
             Ok(hash) => hash,
-            // Before an earlier undo, this block was old enough to be written to the index.
+            // Before an earlier undo, this block was already old enough to be written to the index.
             Err(UndoError::TooDeep { oldest, .. }) => {
                 assert!(to < oldest && oldest + UNDO_BLOCKS <= self.highest, "{head} to {to}");
                 return;

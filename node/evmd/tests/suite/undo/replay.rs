@@ -13,11 +13,11 @@ use std::path::Path;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// Number of blocks below the head about which every read is compared.
+/// Number of blocks below the head for which every read is compared.
 const NEWEST: u64 = 20;
-/// Number of random blocks about which every read is compared.
+/// Number of random blocks for which every read is compared.
 const RANDOM: u64 = 6;
-/// Number of accounts, and of contracts, about which reads are compared.
+/// Number of accounts, and number of contracts, for which reads are compared.
 const ACCOUNTS: usize = 4;
 const CONTRACTS: usize = 4;
 
@@ -26,7 +26,7 @@ pub(super) fn runtime() -> Runtime {
     builder.worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Serves a home with all namespaces of JSON-RPC.
+/// Serves a home with all JSON-RPC namespaces.
 pub(super) async fn serve(folder: TempDir, home: Home, options: pipeline::Options) -> Node {
     let mut settings = config();
     settings.json_rpc.api = rpc::namespaces().into_iter().map(str::to_owned).collect();
@@ -63,7 +63,7 @@ pub(super) async fn compare_with_replay(
     fresh.stop().await;
 }
 
-/// A new home with the chain of a view.
+/// Creates a home with the chain of a view.
 fn replayed(view: &state::View, rules: Rules, folder: &Path) -> Home {
     let file = folder.join("chain.rlp");
     let head = export_view(view, &file);
@@ -73,12 +73,12 @@ fn replayed(view: &state::View, rules: Rules, folder: &Path) -> Home {
     home
 }
 
-/// Stops a node. It must then have `head`, and the same index entries as a node that replays the chain.
+/// Stops a node. The node must then have `head`, and the same index entries as a node that replays the chain.
 pub(super) async fn stop_and_compare_indexes(node: Node, rules: Rules, path: &Path, head: B256) {
     let _folder = node.stop().await;
     let ours = reopened(path);
     assert_eq!(ours.view().unwrap().head.hash, head);
-    // An import flushes the blocks that could be undone.
+    // An import flushes the blocks that could still be undone.
     import(&ours, Vec::new()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let theirs = replayed(&ours.view().unwrap(), rules, folder.path());

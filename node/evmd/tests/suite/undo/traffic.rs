@@ -1,4 +1,4 @@
-//! Makes random transactions of every kind, for native chains and Ethereum chains.
+//! Creates random transactions of every kind, for native and Ethereum chains.
 
 use super::{STORE, store, transaction};
 use crate::{
@@ -22,7 +22,7 @@ use transactions::cosmos::TX_TYPE;
 pub(super) const SENDERS: u64 = 6;
 /// The account that sends only blob transactions, on the chain with Ethereum's rules.
 pub(super) const BLOB_SENDER: usize = 6;
-/// Accounts from this one on send nothing and delegate their code.
+/// Accounts from this index on send no transactions, but delegate to code.
 const FIRST_AUTHORITY: usize = 7;
 /// Base fees that proposals set, in units of 10^-18 wei.
 const BASE_FEES: [&str; 2] = ["1000000000000000000000000000", "3000000000000000000000000000"];
@@ -32,12 +32,12 @@ const BASE_FEES: [&str; 2] = ["1000000000000000000000000000", "30000000000000000
 pub(super) enum Rules {
     /// A native chain with a voting period of two seconds.
     Native,
-    /// Ethereum's Cancun.
+    /// A chain with Ethereum's Cancun rules.
     Ethereum,
 }
 
 impl Rules {
-    /// A new home of a chain with these rules. A node on it accepts transactions even if it does not produce blocks.
+    /// Initializes a chain with these rules. A node on it accepts transactions even if it does not produce blocks.
     pub(super) fn home(self, folder: &Path) -> Home {
         let mut home = match self {
             Self::Native => Home::init(folder, &governed()).unwrap(),
@@ -48,7 +48,7 @@ impl Rules {
     }
 }
 
-/// The development genesis with short periods of governance.
+/// Returns the development genesis with short governance periods.
 fn governed() -> Genesis {
     let genesis = Genesis::native_dev(GENESIS_TIME).to_json();
     let mut genesis: Value = serde_json::from_str(&genesis).unwrap();
@@ -76,7 +76,7 @@ impl Traffic {
         Self { rules, contracts: Vec::new(), delegated: 0, sidecars }
     }
 
-    /// The account that sends the next transaction.
+    /// Picks the account that sends the next transaction.
     pub(super) fn sender(&self, random: &mut Random) -> usize {
         match self.rules {
             Rules::Ethereum if random.chance(15) => BLOB_SENDER,
@@ -84,7 +84,7 @@ impl Traffic {
         }
     }
 
-    /// A transaction of this account.
+    /// Returns a random transaction of this account.
     pub(super) fn next(&mut self, random: &mut Random, from: usize, nonce: u64) -> Bytes {
         if from == BLOB_SENDER {
             let sidecar = &self.sidecars[random.below(self.sidecars.len() as u64) as usize];
@@ -113,8 +113,8 @@ impl Traffic {
     }
 }
 
-/// A proposal, a deposit, a vote, or a transfer. Messages that the node refuses in a block, such as votes on proposals
-/// that do not exist, have no effect.
+/// Returns a proposal, a deposit, a vote, or a transfer. Messages that fail in a block, such as votes on proposals that
+/// do not exist, have no effect.
 fn cosmos(random: &mut Random, from: usize, nonce: u64) -> Bytes {
     let (proposal_id, address) = (1 + random.below(6), crate::common::signed::address_of(from));
     let message = match random.below(5) {

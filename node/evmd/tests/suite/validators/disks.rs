@@ -1,4 +1,4 @@
-//! Tests a full disk and damaged files of one validator.
+//! Tests a validator with a full disk or with damaged files.
 
 use super::{
     faults::{all, catches_up},
@@ -26,15 +26,15 @@ const FAULTY: usize = 3;
 /// Bytes by which the largest file may grow. `ulimit` counts in units of 512 bytes.
 const FREE_BYTES: u64 = 512 * 1024;
 const UNIT_BYTES: u64 = 512;
-/// Size of the data of a large transaction.
+/// Size of the data in a large transaction.
 const LARGE_BYTES: usize = 60_000;
 /// Maximum number of large transactions that are sent.
 const MAX_LARGE: u64 = 200;
 const LARGE_GAS: u64 = 3_000_000;
-/// Files of the engine that are not larger than this contain no blocks.
+/// Files of the engine that are at most this large contain no blocks.
 const SMALL_BYTES: u64 = 2_000;
 
-/// All files in a folder and its subfolders.
+/// Returns all files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let nested = entries.map(|path| if path.is_dir() { files(&path) } else { vec![path] });
@@ -45,7 +45,7 @@ fn size(file: &Path) -> u64 {
     fs::metadata(file).unwrap().len()
 }
 
-/// Runs a validator until it ends. A limit on the size of files simulates a full disk.
+/// Runs a validator until it ends. A limit on file sizes simulates a full disk.
 fn run_on_a_full_disk(home: &Path, options: &[String]) -> Output {
     let largest = files(home).iter().map(|file| size(file)).max().unwrap();
     let units = (largest + FREE_BYTES) / UNIT_BYTES;
@@ -56,7 +56,7 @@ fn run_on_a_full_disk(home: &Path, options: &[String]) -> Output {
     command.arg("--home").arg(home).output().unwrap()
 }
 
-/// Sends a transaction with much data, which no contract reads.
+/// Sends a transaction with a large amount of data, which no contract reads.
 async fn send_large(node: &NodeProcess, nonce: u64) -> Value {
     let call = unsigned(nonce, TxKind::Call(DEV_ACCOUNTS[9].address), vec![0xa5; LARGE_BYTES]);
     let raw = sign(1, TxEip1559 { gas_limit: LARGE_GAS, ..call });
@@ -101,8 +101,8 @@ fn damage(path: &Path) {
     file.write_all_at(&bytes.map(|byte| !byte), middle).unwrap();
 }
 
-/// A validator whose engine has damaged files ends with an error that names their folder. Without these files, the
-/// validator receives the blocks from the others.
+/// A validator whose engine has damaged files ends with an error that names their folder. When they have been removed,
+/// the validator receives the blocks from the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_blocks_of_the_engine_are_replaced() {
     let network = Network::new();
@@ -127,7 +127,7 @@ async fn damaged_blocks_of_the_engine_are_replaced() {
     mined(&nodes[FAULTY], &first).await;
 }
 
-/// A damaged block in the storage of a validator is detected. After the chain is removed, the others send its blocks.
+/// A damaged block in a validator's storage is detected. After its chain is removed, the others send the blocks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_block_of_a_validator_is_detected_and_replaced() {
     let network = Network::new();
@@ -157,7 +157,7 @@ async fn a_damaged_block_of_a_validator_is_detected_and_replaced() {
     for folder in ["chain", "index"] {
         fs::remove_dir_all(home.join(folder)).unwrap();
     }
-    // A home with a journal and without a chain is refused.
+    // The journal is removed too, because a home with a journal but without a chain is refused.
     fs::remove_file(home.join("mempool.journal")).unwrap();
     nodes.push(network.start(FAULTY));
     catches_up(&nodes, FAULTY).await;
@@ -165,7 +165,7 @@ async fn a_damaged_block_of_a_validator_is_detected_and_replaced() {
     assert_eq!(response, expected);
 }
 
-/// The only validator has the only copy of its blocks. They are not removed even if its chain has older data.
+/// The only validator has the only copy of its blocks. They are not removed, even if its chain has older data.
 #[tokio::test(flavor = "multi_thread")]
 async fn blocks_of_the_only_validator_are_not_removed() {
     let network = Network::of(1);

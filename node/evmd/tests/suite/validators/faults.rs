@@ -1,4 +1,4 @@
-//! Tests faults of validators that run in processes of their own.
+//! Tests faults of validators, each of which runs in its own process.
 
 use super::processes::{Network, VALIDATORS, advance, agree, head, mined, reach, transfer};
 use crate::start_safety::run;
@@ -10,9 +10,9 @@ use std::{
 };
 use testkit::{NodeProcess, copy_folder};
 
-/// Time for which a chain without a quorum is observed. With a quorum, it would produce 30 blocks.
+/// How long a chain without a quorum is observed. With a quorum, it would produce 30 blocks in this time.
 const OBSERVED: Duration = Duration::from_secs(3);
-/// Number of connections of unknown peers, and number of bytes that each sends.
+/// Number of connections of unknown peers, and number of bytes that each peer sends.
 const UNKNOWN_PEERS: usize = 40;
 const UNKNOWN_BYTES: usize = 64 * 1024;
 
@@ -20,7 +20,7 @@ pub(super) fn all(nodes: &[NodeProcess]) -> Vec<&NodeProcess> {
     nodes.iter().collect()
 }
 
-/// Waits until a validator has later blocks than the first one has now. All nodes must have the same blocks then.
+/// Waits until a validator passes the current head of the first one. Then all nodes must have the same blocks.
 pub(super) async fn catches_up(nodes: &[NodeProcess], number: usize) {
     let target = head(&nodes[0]).await + 2;
     reach(&nodes[number], target).await;
@@ -63,7 +63,7 @@ async fn a_validator_that_was_suspended_catches_up() {
     catches_up(&nodes, 1).await;
 }
 
-/// A validator without a chain receives all blocks from the others. Its record of votes must exist.
+/// A validator without a chain receives all blocks from the others. However, its record of votes must exist.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wiped_home_returns_with_its_key_and_record() {
     let network = Network::new();
@@ -80,7 +80,7 @@ async fn a_wiped_home_returns_with_its_key_and_record() {
     nodes[3] = network.start(3);
     mined(&nodes[3], &first).await;
     nodes[3].stop();
-    // Without the record it must not vote.
+    // Without the record of votes, it must not vote.
     let consensus = home.join("consensus");
     fs::rename(&consensus, network.path("consensus")).unwrap();
     let error = network.fails_to_start(3);
@@ -113,7 +113,7 @@ async fn an_old_backup_is_not_used_by_mistake() {
     copy_folder(&backup, &home);
     let error = network.fails_to_start(2);
     assert!(error.contains("was copied or restored"), "{error}");
-    // The newest record of the original is moved and not copied. With it, the old chain is accepted.
+    // The newest record of the original is moved, not copied. With this record, the old chain is accepted.
     fs::remove_dir_all(home.join("consensus")).unwrap();
     fs::rename(original.join("consensus"), home.join("consensus")).unwrap();
     nodes[2] = network.start(2);
@@ -121,7 +121,7 @@ async fn an_old_backup_is_not_used_by_mistake() {
     catches_up(&nodes, 2).await;
 }
 
-/// Connections of unknown peers have no effect, whatever they send. A key that the genesis does not name cannot vote.
+/// Unknown peers have no effect, whatever they send. A key that the genesis does not name cannot vote.
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_peers_and_unknown_keys_are_refused() {
     let network = Network::new();
@@ -131,7 +131,7 @@ async fn unknown_peers_and_unknown_keys_are_refused() {
     for number in 0..UNKNOWN_PEERS {
         let mut peer = TcpStream::connect(network.address(number % VALIDATORS)).unwrap();
         peer.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
-        // The validator may close the connection first.
+        // The validator may close the connection before this write ends.
         let _ = peer.write_all(&vec![number as u8; UNKNOWN_BYTES]);
         peers.push(peer);
     }

@@ -1,4 +1,4 @@
-//! Runs validators in processes of their own, on homes that `evmd testnet` creates.
+//! Runs each validator in its own process, on homes that `evmd testnet` creates.
 
 use crate::{development::PROGRAM, start_safety::run};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -46,12 +46,12 @@ impl Network {
         self.folder.path().join("net").join(format!("validator-{number}"))
     }
 
-    /// A path outside the homes.
+    /// Returns a path outside the homes.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The options with which a validator starts.
+    /// Returns the options with which a validator starts.
     pub(super) fn options(&self, number: usize) -> Vec<String> {
         let others = (0..self.keys.len()).filter(|other| *other != number);
         let peers = others.map(|other| format!("{}@{}", self.keys[other], self.addresses[other]));
@@ -80,7 +80,7 @@ impl Network {
         (0..VALIDATORS).map(|number| self.start(number)).collect()
     }
 
-    /// Runs `evmd start` of a validator, which must end by itself. Returns the error.
+    /// Runs `evmd start` for a validator, which must end by itself. Returns the error.
     pub(super) fn fails_to_start(&self, number: usize) -> String {
         let (options, endpoints) = (self.options(number), Endpoints::unused().options());
         let all = ["start".to_owned()].into_iter().chain(options).chain(endpoints);
@@ -101,30 +101,30 @@ pub(super) async fn head(node: &NodeProcess) -> u64 {
     u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap()
 }
 
-/// Waits until a node has a block, and returns its hash.
+/// Waits until a node has the block with this number, and returns its hash.
 pub(super) async fn reach(node: &NodeProcess, number: u64) -> String {
     let params = json!([format!("{number:#x}"), false]);
     let block = node.endpoints().wait_for("eth_getBlockByNumber", params).await;
     block["hash"].as_str().unwrap().to_owned()
 }
 
-/// Waits until a node has this many more blocks.
+/// Waits until a node has this many additional blocks.
 pub(super) async fn advance(node: &NodeProcess, blocks: u64) {
     reach(node, head(node).await + blocks).await;
 }
 
-/// Sends a transfer of an account to a node. Returns its hash.
+/// Sends a transfer from an account to a node. Returns the hash of the transaction.
 pub(super) async fn transfer(node: &NodeProcess, sender: usize, nonce: u64) -> Value {
     let raw = crate::common::transfer(sender, nonce, DEV_ACCOUNTS[9].address);
     node.endpoints().call("eth_sendRawTransaction", json!([raw])).await
 }
 
-/// Waits until a node has the receipt of a transaction.
+/// Waits until a node has the receipt of a transaction, and returns the receipt.
 pub(super) async fn mined(node: &NodeProcess, hash: &Value) -> Value {
     node.endpoints().wait_for("eth_getTransactionReceipt", json!([hash])).await
 }
 
-/// Asserts that all nodes have the same blocks up to the lowest head.
+/// Asserts that all nodes have the same blocks up to the lowest of their heads.
 pub(super) async fn agree(nodes: &[&NodeProcess]) {
     let mut lowest = u64::MAX;
     for node in nodes {
@@ -207,7 +207,7 @@ async fn shows_validators(node: &NodeProcess, network: &Network) {
     assert_eq!(params["params"]["fee_recipient"], "FEE_RECIPIENT_PROPOSER");
 }
 
-/// CometBFT's RPC names the proposer and the validators that signed.
+/// Checks that CometBFT's RPC names the proposer and the validators that signed.
 async fn shows_commits(node: &NodeProcess, own: &str) {
     let comet = node.endpoints().comet;
     let status = get_json(comet, "/status").await;

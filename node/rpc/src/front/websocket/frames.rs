@@ -48,7 +48,7 @@ pub(super) enum Event {
     Close(Option<u16>),
 }
 
-/// Why the server closes the connection.
+/// The reason why the server closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Violation {
     #[error("the WebSocket client violates the protocol: {0}")]
@@ -60,7 +60,7 @@ pub(super) enum Violation {
 }
 
 impl Violation {
-    /// The status of the close frame.
+    /// Returns the status of the close frame.
     pub(super) const fn status(self) -> u16 {
         match self {
             Self::Protocol(_) => PROTOCOL_ERROR,
@@ -142,8 +142,8 @@ impl Decoder {
         }
     }
 
-    /// Reads from the front of `input` to the end of the next event. Returns `None` if that needs more bytes. After an
-    /// error nothing more can be read.
+    /// Reads from the front of `input` to the end of the next event. Returns `None` if the event is incomplete. After
+    /// an error, nothing more can be read.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Violation> {
         loop {
             let mut frame = match self.frame {
@@ -274,7 +274,7 @@ impl Decoder {
         }
         let Some(mut message) = self.message.take_if(|_| frame.last) else { return Ok(None) };
         message.check(true)?;
-        // The message is accounted by its length from now on, and a boxed slice has no unused capacity.
+        // From now on, the length of the message is accounted. A boxed slice has no unused capacity in addition.
         Ok(Some(Event::Message(message.bytes.into_boxed_slice().into())))
     }
 }
@@ -358,7 +358,7 @@ mod tests {
     const MAX: usize = 100_000;
     const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
 
-    /// A masked frame.
+    /// Creates a masked frame.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = head(0, payload.len());
         frame[0] = first;

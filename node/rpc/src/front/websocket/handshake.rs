@@ -16,7 +16,7 @@ const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Length of a decoded key in bytes.
 const KEY_BYTES: usize = 16;
 
-/// Why a WebSocket is not opened.
+/// The reason why a WebSocket is not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(in crate::front) enum HandshakeError {
     #[error(

@@ -2,7 +2,7 @@
 //! requests, so both have the same responses. jsonrpsee manages the subscriptions.
 //!
 //! Input: a socket. Output: messages to the dispatcher, responses and notifications to the client. State: an incomplete
-//! message, and the messages that are not written yet. [`Flow`] has the limits. Above them, the socket is not read.
+//! message, and the messages that are not written yet. [`Flow`] defines the limits. Above them, the socket is not read.
 
 mod frames;
 pub(super) mod handshake;
@@ -45,14 +45,14 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// the client might then not receive the close frame.
 const MAX_CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The client has disconnected.
     Lost,
     /// The server sends a close frame with this status.
     Close(Option<u16>),
-    /// The node stops.
+    /// The node is stopping.
     Stopped,
 }
 

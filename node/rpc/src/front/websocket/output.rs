@@ -79,8 +79,8 @@ async fn write_text<W: AsyncWrite + Unpin>(
     write_all(socket, flow, pieces, pending).await
 }
 
-/// Writes all pieces, and frees each once it is written. `pending` is the number of bytes that [`Flow`] counted for
-/// them. It excludes frame heads, pings and pongs, which would otherwise reduce the count too far.
+/// Writes all pieces, and frees each one once it is written. `pending` is the number of bytes that [`Flow`] counted for
+/// the pieces. It excludes frame heads, pings and pongs, which would otherwise reduce the count too far.
 async fn write_all<W: AsyncWrite + Unpin>(
     socket: &mut W,
     flow: &Flow,

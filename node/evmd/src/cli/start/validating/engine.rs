@@ -30,7 +30,7 @@ impl Prepared {
         Arc::clone(&self.certificates) as Arc<dyn Certify>
     }
 
-    /// Starts the engine on the pipeline, which must accept given blocks.
+    /// Starts the engine on the pipeline, which must have been started with `given_blocks`.
     pub(in super::super) fn start(
         self,
         home: &Home,
@@ -82,7 +82,7 @@ impl Prepared {
     }
 }
 
-/// The error of a node whose engine has ended without a shutdown.
+/// Returns the error of a node whose engine has ended without a shutdown.
 pub(in super::super) fn engine_has_ended(home: &Path) -> anyhow::Error {
     let files = Validator::engine_files(&folder(home));
     anyhow!(

@@ -1,4 +1,4 @@
-//! Replaces the consensus engine in a program without it, which cannot be a validator.
+//! Stands in for the consensus engine in a program that is built without it and so cannot be a validator.
 
 use home::Home;
 use pipeline::{Certify, Pipeline};

@@ -20,13 +20,13 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// Whether the document has a response of this operation with this status.
+    /// Returns whether the document contains a response of this operation with this status.
     pub(super) fn documents(&self, status: u16) -> bool {
         !self.description["responses"][status.to_string()].is_null()
     }
 
-    /// Whether this is a query, which has a recorded response. The other operations return files, or are not
-    /// served.
+    /// Returns whether this is a query, which has a recorded response. The other operations return files, or are
+    /// not served.
     pub(super) fn is_query(&self) -> bool {
         self.documents(200) && self.documents(500)
     }
@@ -36,7 +36,7 @@ impl Operation {
         all.filter(move |parameter| parameter["in"] == location)
     }
 
-    /// The path with the first of `values` for each parameter, or 1 if there is none.
+    /// Returns the path with each parameter replaced by its first value in `values`, or by 1 if there is none.
     pub(super) fn filled(&self, values: &[(&str, &str)]) -> String {
         let parts = self.template.split('/').map(|part| {
             let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
@@ -46,7 +46,7 @@ impl Operation {
         parts.collect::<Vec<_>>().join("/")
     }
 
-    /// The JSON pointer of a part of the operation.
+    /// Returns the JSON pointer of a part of the operation.
     fn pointer(&self, parts: &[&str]) -> String {
         let parts = [&["paths", &self.template, &self.verb], parts].concat();
         let escaped = parts.iter().map(|part| {
@@ -99,7 +99,7 @@ impl Checker {
         operations.collect()
     }
 
-    /// The operation for a request. A path without parameters takes precedence.
+    /// Returns the operation for a request. A path without parameters takes precedence.
     pub(super) fn operation(&self, verb: &str, target: &str) -> Option<Operation> {
         let path = target.split('?').next().unwrap();
         let mut found = self.operations();
@@ -107,7 +107,7 @@ impl Checker {
         found.into_iter().min_by_key(|op| op.template.contains('{'))
     }
 
-    /// The statuses that an operation has responded with.
+    /// Returns the statuses with which an operation has responded.
     pub(super) fn seen(&self, operation: &Operation) -> BTreeSet<u16> {
         self.seen.get(&format!("{operation:?}")).cloned().unwrap_or_default()
     }
@@ -116,7 +116,7 @@ impl Checker {
         &self.violations
     }
 
-    /// The names of the fields in the body of a request.
+    /// Returns the names of the fields in the body of a request.
     pub(super) fn request_fields(&self, operation: &Operation) -> Vec<String> {
         let body = &operation.description["requestBody"]["content"]["application/json"]["schema"];
         let pointer = body["$ref"].as_str().unwrap().trim_start_matches('#');
@@ -162,7 +162,7 @@ impl Checker {
         }
     }
 
-    /// The JSON pointer of a response, which may be a reference.
+    /// Returns the JSON pointer of a response, which may be a reference.
     fn response(&self, operation: &Operation, status: u16) -> String {
         let status = status.to_string();
         match operation.description["responses"][&status]["$ref"].as_str() {
@@ -184,7 +184,7 @@ impl Checker {
     }
 }
 
-/// The value of a header.
+/// Returns the value of a header.
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let (_, value) = fields.find(|(known, _)| known.eq_ignore_ascii_case(name))?;
