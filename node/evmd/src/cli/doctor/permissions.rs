@@ -86,6 +86,12 @@ fn files(home: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
                 if metadata.is_dir() {
                     folders.push(entry.path());
                 }
+                // A link has no mode of its own on Linux. A link whose target does not exist grants no access.
+                let metadata = match metadata.is_symlink().then(|| fs::metadata(entry.path())) {
+                    None => metadata,
+                    Some(Ok(metadata)) => metadata,
+                    Some(Err(_)) => continue,
+                };
                 if found.len() < MAX_FILES {
                     found.push((entry.path(), metadata));
                 }
@@ -119,6 +125,15 @@ mod tests {
             assert_eq!(check(home.path()).is_ok(), is_accepted, "{mode:o}");
         }
         set_mode(&key, 0o600);
+        // Of a link, the mode of the file counts.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::os::unix::fs::symlink(file.path(), keyring.join("b.info")).unwrap();
+        for (mode, is_accepted) in [(0o600, true), (0o640, false), (0o600, true)] {
+            set_mode(file.path(), mode);
+            assert_eq!(check(home.path()).is_ok(), is_accepted, "{mode:o}");
+        }
+        drop(file);
+        check(home.path()).unwrap();
         set_mode(&config, 0o444);
         let error = format!("{:?}", check(home.path()).unwrap_err());
         assert!(error.contains("config.toml has mode 444"), "{error}");
