@@ -2,9 +2,10 @@
 //!
 //! Input: executed blocks, in order.
 //! Output: the same blocks with the next base fee and the fee-history row, and head updates for the mempool. The
-//! update of an unfinished block is sent when the block is chosen; all others are sent before the block is sealed.
+//! update of an unfinished block, which is not yet chosen as part of the chain (see `branch`), is sent when it is chosen.
+//! The updates of other blocks are sent before the blocks are sealed.
 //! State: the chain's rules, and the head updates of unfinished blocks.
-//! Limits: one block; the maximum number of unfinished blocks.
+//! Limits: one block at a time; the maximum number of unfinished blocks.
 //! Back-pressure: stops taking blocks.
 
 use super::{

@@ -19,18 +19,18 @@ use storage::{
 /// Maximum size of a module row, and of the governance rows of a block, in bytes. Their smallest items take some twenty
 /// times as much memory when decoded.
 const MAX_MODULE_BYTES: usize = 8 * 1024 * 1024;
-/// One change of an account or a slot is accepted per this amount of gas. Execution charges more for each, also after
-/// refunds: 700 for a call (EIP-150) and 800 for a slot under the cheapest rules (EIP-1283).
+/// One account or slot change is accepted per this amount of gas. Execution charges more for each: 700 for a call since
+/// EIP-150, and 5,000 for a changed slot. Refunds return at most half of it.
 const MIN_GAS_PER_CHANGE: u64 = 200;
-/// Changes that are accepted without gas: those of system contracts, withdrawals and fee recipients, and before EIP-150
-/// the accounts that calls of 40 gas reach in a block of that time.
+/// Changes that are accepted without gas: those of system contracts, withdrawals and fee recipients. Before EIP-150, a call
+/// cost only 40 gas, so a block could change more accounts than [`MIN_GAS_PER_CHANGE`] allows; this covers those, too.
 const MAX_FREE_CHANGES: u64 = 65_536;
 
 /// Why a received message is not a block with its results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum BlockDecodingError {
-    /// The bytes are not the message.
+    /// The bytes are not a valid protobuf message.
     #[error("a block cannot be decoded: {0}")]
     Message(#[from] prost::DecodeError),
     /// The header is malformed.
@@ -42,8 +42,8 @@ pub(crate) enum BlockDecodingError {
     /// The list of senders is malformed.
     #[error("the senders have {0} bytes, which is not a multiple of 20")]
     Senders(usize),
-    /// The number of senders is not that of the transactions.
-    #[error("{senders} senders were sent, and {transactions} transactions")]
+    /// The number of senders differs from the number of transactions.
+    #[error("{senders} senders were sent for {transactions} transactions")]
     SenderCount {
         /// The number of senders.
         senders: usize,
@@ -113,7 +113,7 @@ pub(crate) fn encode(blocks: &ChainReader, number: u64) -> Result<Option<Stored>
 }
 
 /// Returns the encoded governance rows of a block. Finding them reads all keys of their table, so the module row is
-/// checked for changes first. A module row that cannot be decoded is sent as it is, and the follower refuses it.
+/// checked for changes first. A module row that cannot be decoded is sent as is, and the follower refuses it.
 fn governance(blocks: &ChainReader, module: &[u8], number: u64) -> Result<bytes::Bytes, ReadError> {
     if module.is_empty() || matches!(is_changed_by(module, number), Ok(false)) {
         return Ok(bytes::Bytes::new());

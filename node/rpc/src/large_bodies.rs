@@ -13,7 +13,7 @@ use server::fair_permits::{FairPermit, FairPermits, NoPermit};
 use std::{future::Future, sync::Arc};
 use tokio::{runtime::Handle, task::JoinSet};
 
-/// A body of at least this many bytes is large. A smaller one is parsed in some tens of microseconds. With hundreds of
+/// A body of at least this many bytes is large. A smaller one is parsed in tens of microseconds. With hundreds of
 /// connections on a thread, each may have to wait for one body from every other connection.
 pub(crate) const LARGE_BODY_BYTES: usize = 16 * 1024;
 
@@ -114,7 +114,7 @@ mod tests {
                 all.push(answer);
             }
         }
-        // No body begins on this thread, which stands for one that serves sockets.
+        // This thread plays the role of one that serves sockets, so no body may run on it.
         assert!(begins.try_recv().is_err());
         end.send(()).unwrap();
         blocking.await.unwrap();

@@ -1,5 +1,5 @@
-//! Tests third-party vectors of keys, mnemonics, addresses and key files, from the folder `keys` of `EVMD_FIXTURES`.
-//! The vectors of this project are in the unit tests of the code.
+//! Tests keys, mnemonics, addresses and key files against third-party vectors in the folder `keys` of `EVMD_FIXTURES`.
+//! This project's own vectors are in unit tests.
 
 use crate::common::fixtures;
 use alloy_primitives::hex;
@@ -112,7 +112,7 @@ fn bech32_follows_bip_173() {
         assert_eq!(decode_any(string), Err(Bech32Error::Checksum), "{string}");
     }
     for string in listed(&bech32, "The following string are not valid Bech32") {
-        // The only error in this string is its length above 90, which Cosmos chains allow.
+        // This string is invalid only because it is longer than 90 characters, which Cosmos chains allow.
         if !string.starts_with("an84characters") {
             assert!(decode_any(string).is_err(), "{string}");
         }

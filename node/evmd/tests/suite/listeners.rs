@@ -88,7 +88,7 @@ async fn every_server_checks_hosts_and_origins() {
         let post = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\
                     Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
         let (posted, _) = exchange(address, post.as_bytes()).await;
-        assert!(posted >= 400, "{server}: a page of a foreign origin posts");
+        assert!(posted >= 400, "{server}: a cross-origin POST");
     }
     comet.stop().await;
     node.stop().await;
@@ -128,7 +128,7 @@ async fn other_clients_are_served_if_one_uses_all_connections() {
     node.stop().await;
 }
 
-/// One address sends 20 incomplete bodies. The node still answers a call of another client, and memory stays below the
+/// One address sends 20 incomplete bodies. The node still answers a call from another client, and memory stays below the
 /// limit.
 #[tokio::test]
 async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
@@ -145,11 +145,11 @@ async fn unfinished_bodies_of_json_rpc_are_limited_and_evicted() {
     for _ in 0..20 {
         let mut stream = connect_from(OTHER, node.json_rpc).await;
         stream.write_all(head(BODY).as_bytes()).await.unwrap();
-        // The node does not read a refused body to its end.
+        // The node stops reading a body that it refuses, so this write may fail.
         let _ = stream.write_all(&vec![b' '; BODY - 1]).await;
         open.push(stream);
     }
-    // A call of another client needs memory that the first client occupies.
+    // A call from another client needs memory that the first client holds.
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let body = format!("{call}{}", " ".repeat(BODY - call.len()));
     let stream = TcpStream::connect(node.json_rpc).await.unwrap();
