@@ -273,6 +273,6 @@ mod tests {
         assert!(error("[]").contains("`alloc`"));
         assert!(parse("[]", Accounts::Kept).unwrap_err().to_string().contains("an object"));
         assert!(parse("{}", Accounts::Kept).unwrap_err().to_string().contains("config"));
-        assert!(parse("{} x", Accounts::Kept).unwrap_err().to_string().contains("not JSON"));
+        assert!(parse("{} x", Accounts::Kept).unwrap_err().to_string().contains("valid JSON"));
     }
 }
