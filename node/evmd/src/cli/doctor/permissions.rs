@@ -42,7 +42,12 @@ fn owner(home: &Path, user: u32) -> u32 {
 
 fn check_file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Result<(), Failure> {
     let shown = path.display();
-    let mode = metadata.mode() & 0o777;
+    let is_link = metadata.is_symlink();
+    // On Linux, every link has mode 0777. A link whose target does not exist grants no access.
+    let mode = match is_link {
+        true => fs::metadata(path).map_or(0, |target| target.mode()),
+        false => metadata.mode(),
+    } & 0o777;
     if metadata.uid() != user {
         return Err(Failure::new(
             format!("{shown} belongs to user {}, not to user {user}", metadata.uid()),
@@ -53,7 +58,7 @@ fn check_file(home: &Path, path: &Path, metadata: &Metadata, user: u32) -> Resul
             ),
         ));
     }
-    if mode & OWNER_READS_AND_WRITES != OWNER_READS_AND_WRITES {
+    if !is_link && mode & OWNER_READS_AND_WRITES != OWNER_READS_AND_WRITES {
         return Err(Failure::new(
             format!("{shown} has mode {mode:03o}: its owner cannot read and write it"),
             format!("`chmod u+rw {shown}`"),
@@ -86,12 +91,6 @@ fn files(home: &Path) -> io::Result<Vec<(PathBuf, Metadata)>> {
                 if metadata.is_dir() {
                     folders.push(entry.path());
                 }
-                // A link has no mode of its own on Linux. A link whose target does not exist grants no access.
-                let metadata = match metadata.is_symlink().then(|| fs::metadata(entry.path())) {
-                    None => metadata,
-                    Some(Ok(metadata)) => metadata,
-                    Some(Err(_)) => continue,
-                };
                 if found.len() < MAX_FILES {
                     found.push((entry.path(), metadata));
                 }
@@ -125,7 +124,7 @@ mod tests {
             assert_eq!(check(home.path()).is_ok(), is_accepted, "{mode:o}");
         }
         set_mode(&key, 0o600);
-        // Of a link, the mode of the file counts.
+        // The mode of a linked key is that of the file that the link names.
         let file = tempfile::NamedTempFile::new().unwrap();
         std::os::unix::fs::symlink(file.path(), keyring.join("b.info")).unwrap();
         for (mode, is_accepted) in [(0o600, true), (0o640, false), (0o600, true)] {
